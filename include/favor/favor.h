@@ -1,0 +1,13 @@
+// favor: linear-time attention for C++. This header includes the whole public API.
+#ifndef FAVOR_FAVOR_H_
+#define FAVOR_FAVOR_H_
+
+#include "favor/context.h"
+#include "favor/error.h"
+#include "favor/features.h"
+#include "favor/npy.h"
+#include "favor/random.h"
+#include "favor/tensor.h"
+#include "favor/version.h"
+
+#endif  // FAVOR_FAVOR_H_

@@ -1,0 +1,121 @@
+// Random features: a map φ with E[φ(x)·φ(y)] = K(x, y), so that attention with the kernel K costs O(L).
+//
+//   favor::FeaturePlan plan = favor::FeaturePlan::Draw({.map = "positive", .features = 256}, heads, dim, seed);
+//   favor::Tensor phi = favor::Features(plan, x, context);   // [heads, length, plan.width()]
+//
+// φ_r(x) = exp(E_r(x) + plan.LogNormalizer(head)) · g_r(x): an exponent and a bounded factor. Attention
+// stabilises on the exponents; nothing here is stabilised.
+#ifndef FAVOR_FEATURES_H_
+#define FAVOR_FEATURES_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "favor/context.h"
+#include "favor/tensor.h"
+
+namespace favor {
+
+// The law of the lengths of ω's rows.
+enum class OmegaNorm {
+  kChi,    // χ(d), as of a Gaussian vector: unbiased for the softmax kernel
+  kSqrtD,  // √d exactly: the regularized softmax kernel, smaller variance, small known bias
+};
+std::string_view Name(OmegaNorm norm);  // "chi", "sqrt-d"
+
+struct FeatureOptions {
+  std::string map = "positive";           // a name of Maps()
+  std::string projection = "orthogonal";  // a name of Projections()
+  int64_t features = 256;                 // m, the number of rows of ω
+  std::optional<OmegaNorm> omega_norm;    // default: what the map needs
+  bool shared_omega = false;              // one ω for all heads
+  std::optional<double> kernel_epsilon;   // added to f(ω·x) by generalized maps; default: the map's
+  std::vector<double> oprf_a;             // A < 1/8 of `oprf`: empty (from dim alone), one, or one per head
+};
+
+struct FeatureMapInfo {
+  std::string_view name;
+  std::string_view formula;  // of φ_r, without the normaliser
+  std::string_view kernel;   // "softmax", "regularized softmax", "gaussian", "generalized"
+  bool nonnegative;          // φ ≥ 0 always: denominators of attention cannot vanish
+  int parts;                 // columns of φ per row of ω: 1 or 2
+  std::optional<double> default_epsilon;  // empty: takes none
+};
+std::span<const FeatureMapInfo> Maps();
+
+struct ProjectionInfo {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view cost;  // of applying ω to one row
+};
+std::span<const ProjectionInfo> Projections();
+
+// A map with its ω drawn: a pure function of (options, heads, dim, seed, redraw). Cheap to copy.
+class FeaturePlan {
+ public:
+  static constexpr int64_t kMaxFeatures = int64_t{1} << 20;
+  static constexpr int64_t kMaxDim = 4096;
+
+  // Throws kInvalidOption for unknown names (naming the nearest), counts out of range and combinations that
+  // would be biased: `regularized` needs √d norms, `oprf` needs χ norms, softmax maps need a projection.
+  static FeaturePlan Draw(const FeatureOptions& options, int64_t heads, int64_t dim, uint64_t seed,
+                          uint64_t redraw = 0);
+  // With a given ω, [m, d] or [H, m, d], instead of a drawn one; options.features and projection are ignored.
+  static FeaturePlan WithOmega(const FeatureOptions& options, int64_t heads, ConstView omega);
+
+  int64_t heads() const;
+  int64_t dim() const;
+  int64_t features() const;  // m
+  int64_t width() const;     // columns of φ: m · parts
+  const FeatureMapInfo& map() const;
+  const FeatureOptions& options() const;
+
+  // ω as f32 [H, m, d] ([m, d] when shared): structured projections are written out.
+  Tensor Omega() const;
+  double LogNormalizer(int64_t head) const;
+  double OprfA(int64_t head) const;  // 0 for other maps
+
+  // What E[φ(x)·φ(y)] is, for vectors of `dim` elements. Empty where no formula is known (√d norms of maps
+  // other than the exponential ones, or a given ω).
+  std::optional<double> Kernel(std::span<const double> x, std::span<const double> y) const;
+  // E[(φ(x)·φ(y) − Kernel(x, y))²] over draws of ω; empty where no exact formula is known (Hadamard and Givens
+  // rows, generalized maps under orthogonal rows).
+  std::optional<double> ExpectedMse(std::span<const double> x, std::span<const double> y) const;
+
+  struct Impl;
+  const Impl& impl() const { return *impl_; }
+
+ private:
+  explicit FeaturePlan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+
+  std::shared_ptr<const Impl> impl_;
+};
+
+// Exponents and factors of rows x ([L, d], [H, L, d] or [B, H, L, d]), written as [..., L, width]. f64 outputs
+// are computed by the reference in double, f32 outputs by the fast kernels. x acts as it is: attention passes
+// q·d^(-1/4). All arrays lie on one device; CUDA takes f32 only.
+void FeatureExponents(const FeaturePlan& plan, ConstView x, const Context& context, View exponents,
+                      View factors);
+
+// grad_x from the gradients with respect to exponents and factors; the same types and shapes. f64 or f32.
+void FeatureExponentsBackward(const FeaturePlan& plan, ConstView x, ConstView grad_exponents,
+                              ConstView grad_factors, const Context& context, View grad_x);
+
+// Unstabilised φ in f64. Throws kInvalidData where a value exceeds the range of f64.
+Tensor Features(const FeaturePlan& plan, ConstView x, const Context& context);
+
+// The A that minimises the mean logarithm of oprf's second moment over all pairs of a query and a key, one
+// per head, from O(L) statistics; queries and keys as the map sees them (scaled). It must be the same for
+// queries and keys, and frozen before a causal call.
+std::vector<double> OptimalOprfA(ConstView queries, ConstView keys, const Context& context);
+// The same from the mean of ‖x + y‖².
+double OptimalOprfA(double mean_square_of_sum, int64_t dim);
+
+}  // namespace favor
+
+#endif  // FAVOR_FEATURES_H_

@@ -1,0 +1,133 @@
+// favor features: φ(x) of the rows of an array, unstabilised, in f64.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "core/error_text.h"
+#include "favor/npy.h"
+
+namespace favor::cli {
+namespace {
+
+struct Arguments {
+  std::string input, out, omega, save_omega, oprf_with;
+  std::string role = "query";
+  double scale = 1;
+  bool log = false, json = false;
+  FeatureOptions features;
+  RunOptions run;
+};
+
+// x·√scale in f64, so that products of two inputs are scaled by `scale`.
+Tensor Scaled(const Tensor& rows, double scale) {
+  Tensor scaled = rows.To(DataType::kF64);
+  double* values = scaled.Data<double>();
+  for (int64_t i = 0; i < scaled.shape().Elements(); ++i) values[i] *= std::sqrt(scale);
+  return scaled;
+}
+
+int64_t Heads(const Shape& shape) { return shape.rank() >= 3 ? shape[shape.rank() - 3] : 1; }
+
+FeaturePlan MakePlan(const Arguments& arguments, const Shape& shape, const Context& context) {
+  const int64_t heads = Heads(shape), dim = shape[shape.rank() - 1];
+  if (arguments.omega.empty()) return FeaturePlan::Draw(arguments.features, heads, dim, context.seed());
+  const Tensor omega = ReadNpy(arguments.omega);
+  if (omega.shape().rank() < 2 || omega.shape()[omega.shape().rank() - 1] != dim) {
+    Throw(ErrorCode::kInvalidData, Printable(arguments.omega), "given shape {}, expected rows of dim {}",
+          omega.shape().ToString(), dim);
+  }
+  return FeaturePlan::WithOmega(arguments.features, heads, omega);
+}
+
+void Run(Arguments& arguments) {
+  if (arguments.out == arguments.save_omega) {
+    Throw(ErrorCode::kInvalidOption, "features", "--out and --save-omega are the same file '{}'",
+          Printable(arguments.out));
+  }
+  RequireWritable(arguments.out);
+  if (!arguments.save_omega.empty()) RequireWritable(arguments.save_omega);
+  const Context context(arguments.run.ToContext());
+  const Tensor x = Scaled(ReadRows(arguments.input), arguments.scale);
+  if (!arguments.oprf_with.empty()) {
+    arguments.features.oprf_a =
+        OptimalOprfA(x, Scaled(ReadRows(arguments.oprf_with), arguments.scale), context);
+  }
+  const FeaturePlan plan = MakePlan(arguments, x.shape(), context);
+  Tensor result;
+  if (arguments.log) {
+    std::vector<int64_t> sizes;
+    for (int axis = 0; axis < x.shape().rank(); ++axis) sizes.push_back(x.shape()[axis]);
+    sizes.back() = plan.width();
+    const Shape shape{std::span<const int64_t>(sizes)};
+    result = Tensor(shape, DataType::kF64);
+    Tensor factors(shape, DataType::kF64);
+    FeatureExponents(plan, x, context, result, factors);
+  } else {
+    result = Features(plan, x, context);
+  }
+  if (!arguments.save_omega.empty()) WriteNpy(arguments.save_omega, plan.Omega());
+  WriteNpy(arguments.out, result);
+
+  if (arguments.json) {
+    nlohmann::json summary = {{"out", arguments.out},
+                              {"map", plan.map().name},
+                              {"projection", arguments.omega.empty() ? arguments.features.projection : "given"},
+                              {"features", plan.features()},
+                              {"width", plan.width()},
+                              {"dim", plan.dim()},
+                              {"heads", plan.heads()},
+                              {"log_normalizer", nlohmann::json::array()},
+                              {"oprf_a", nlohmann::json::array()}};
+    for (int64_t head = 0; head < plan.heads(); ++head) {
+      summary["log_normalizer"].push_back(plan.LogNormalizer(head));
+      summary["oprf_a"].push_back(plan.OprfA(head));
+    }
+    fmt::print("{}\n", summary.dump(2));
+  } else {
+    fmt::print("{}: {} of shape {}, map {}, {} ω\n", arguments.out, arguments.log ? "exponents" : "φ",
+               result.shape().ToString(), plan.map().name,
+               arguments.omega.empty() ? arguments.features.projection : "given");
+  }
+}
+
+}  // namespace
+
+Command FeaturesCommand() {
+  return {
+      .name = "features",
+      .summary = "Write the features φ(x) of the rows of an array, unstabilised, in f64",
+      .example = "favor features --input x.npy --role query --map positive --features 256 --out phi.npy",
+      .setup = [](CLI::App& app) -> std::function<void()> {
+        const auto arguments = std::make_shared<Arguments>();
+        Arguments& a = *arguments;
+        app.add_option("--input", a.input, "Rows x: .npy, f16/f32/f64, [L,d], [H,L,d] or [B,H,L,d]")
+            ->required()
+            ->type_name("X.npy");
+        app.add_option("--out", a.out, "Where φ goes: f64, [..., L, width]")->required()->type_name("PHI.npy");
+        AddChoice(app, "--role", {"query", "key"}, a.role,
+                  "Which side x is on; every map of this version treats both alike");
+        AddFeatureOptions(app, a.features);
+        app.add_flag("--log", a.log, "Write the exponents E instead, where φ = exp(E + c)·g (--json prints c)");
+        AddNumber(app, "--scale", "Kernel of S·(x·y): rows are multiplied by √S (attention: 1/√d)",
+                  [&a](double value) {
+                    if (value <= 0) {
+                      Throw(ErrorCode::kInvalidOption, "features: --scale", "given {}, expected a number above 0", value);
+                    }
+                    a.scale = value;
+                  })
+            ->default_str("1");
+        app.add_option("--omega", a.omega, "A given ω, [m,d] or [H,m,d], instead of a drawn one")->type_name("W.npy");
+        app.add_option("--save-omega", a.save_omega, "Write ω, f32 [H,m,d]")->type_name("W.npy");
+        app.add_option("--oprf-with", a.oprf_with,
+                       "With the map oprf: take A from the statistics of x and of these rows (the other side)")
+            ->type_name("Y.npy");
+        AddRunOptions(app, a.run);
+        app.add_flag("--json", a.json, "Print what was done as JSON");
+        return [arguments] { Run(*arguments); };
+      }};
+}
+
+}  // namespace favor::cli

@@ -1,0 +1,100 @@
+// favor info [--json]
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "core/device.h"
+#include "favor/context.h"
+#include "favor/features.h"
+#include "favor/version.h"
+#include "lab/experiment.h"
+#include "lab/table.h"
+
+namespace favor::cli {
+namespace {
+
+nlohmann::json Describe() {
+  nlohmann::json info = {{"version", FAVOR_VERSION},
+                         {"isa", CpuInstructionSet()},
+                         {"threads", Context().threads()},
+                         {"memory_bytes", PhysicalMemoryBytes()},
+                         {"cuda", BuiltWithCuda()},
+                         {"gpus", nlohmann::json::array()},
+                         {"maps", nlohmann::json::array()},
+                         {"projections", nlohmann::json::array()},
+                         {"experiments", nlohmann::json::array()}};
+  for (const GpuInfo& gpu : ListGpus()) {
+    info["gpus"].push_back({{"name", gpu.name},
+                            {"memory_bytes", gpu.memory_bytes},
+                            {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)}});
+  }
+  for (const FeatureMapInfo& map : Maps()) {
+    info["maps"].push_back({{"name", map.name},
+                            {"formula", map.formula},
+                            {"kernel", map.kernel},
+                            {"nonnegative", map.nonnegative},
+                            {"parts", map.parts},
+                            {"default_epsilon", map.default_epsilon ? nlohmann::json(*map.default_epsilon)
+                                                                    : nlohmann::json()}});
+  }
+  for (const ProjectionInfo& projection : Projections()) {
+    info["projections"].push_back(
+        {{"name", projection.name}, {"summary", projection.summary}, {"cost", projection.cost}});
+  }
+  for (const lab::Experiment& experiment : lab::AllExperiments()) {
+    info["experiments"].push_back({{"name", experiment.name}, {"summary", experiment.summary}});
+  }
+  return info;
+}
+
+void Print(const nlohmann::json& info) {
+  fmt::print("favor {}\n", info["version"].get<std::string>());
+  fmt::print("cpu     {}, {} threads, {:.1f} GiB memory\n", info["isa"].get<std::string>(),
+             info["threads"].get<int>(), info["memory_bytes"].get<double>() / (1 << 30));
+  if (info["gpus"].empty()) {
+    fmt::print("gpu     none ({})\n", info["cuda"].get<bool>() ? "no CUDA device found" : "built without CUDA");
+  }
+  for (const auto& gpu : info["gpus"]) {
+    fmt::print("gpu     {}, {:.1f} GiB, compute capability {}\n", gpu["name"].get<std::string>(),
+               gpu["memory_bytes"].get<double>() / (1 << 30), gpu["compute_capability"].get<std::string>());
+  }
+  lab::Table maps{.title = "\nfeature maps (u = ω·x; φ carries 1/√m)",
+                  .caption = "",
+                  .columns = {"name", "kernel", "sign", "formula"},
+                  .rows = {}};
+  for (const auto& map : info["maps"]) {
+    maps.rows.push_back({map["name"], map["kernel"], map["nonnegative"].get<bool>() ? "≥ 0" : "signed", map["formula"]});
+  }
+  lab::Table projections{.title = "\nprojections", .caption = "", .columns = {"name", "cost a row", "summary"}, .rows = {}};
+  for (const auto& projection : info["projections"]) {
+    projections.rows.push_back({projection["name"], projection["cost"], projection["summary"]});
+  }
+  lab::Table experiments{.title = "\nexperiments (favor lab NAME)", .caption = "", .columns = {"name", "summary"}, .rows = {}};
+  for (const auto& experiment : info["experiments"]) {
+    experiments.rows.push_back({experiment["name"], experiment["summary"]});
+  }
+  fmt::print("{}{}{}", maps.ToText(), projections.ToText(), experiments.ToText());
+}
+
+}  // namespace
+
+Command InfoCommand() {
+  return {.name = "info",
+          .summary = "Show version, machine, and every map, projection and experiment",
+          .example = "favor info --json | jq '.maps[].name'",
+          .setup = [](CLI::App& app) -> std::function<void()> {
+            const auto json = std::make_shared<bool>(false);
+            app.add_flag("--json", *json, "Print JSON");
+            return [json] {
+              const nlohmann::json info = Describe();
+              if (*json) {
+                fmt::print("{}\n", info.dump(2));
+              } else {
+                Print(info);
+              }
+            };
+          }};
+}
+
+}  // namespace favor::cli

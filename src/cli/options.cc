@@ -1,0 +1,130 @@
+#include "cli/options.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "core/error_text.h"
+#include "favor/npy.h"
+#include "io/atomic_file.h"
+
+namespace favor::cli {
+namespace {
+
+std::string Who(const CLI::App& app, const std::string& option) { return app.get_name() + ": " + option; }
+
+// The whole of `text` as a number.
+template <class T>
+bool Parse(const std::string& text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+CLI::Option* AddInteger(CLI::App& app, const std::string& name, int64_t least, int64_t most, int64_t& value,
+                        const std::string& help) {
+  const std::string shown = std::to_string(value);
+  return app
+      .add_option_function<std::string>(
+          name,
+          [&app, &value, name, least, most](const std::string& text) {
+            int64_t number = 0;
+            if (!Parse(text, number) || number < least || number > most) {
+              Throw(ErrorCode::kInvalidOption, Who(app, name), "given '{}', expected a whole number from {} to {}",
+                    Printable(text), least, most);
+            }
+            value = number;
+          },
+          help)
+      ->type_name("N")
+      ->default_str(shown);
+}
+
+CLI::Option* AddNumber(CLI::App& app, const std::string& name, const std::string& help,
+                       std::function<void(double)> store) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [&app, name, store = std::move(store)](const std::string& text) {
+            double number = 0;
+            if (!Parse(text, number) || !std::isfinite(number)) {
+              Throw(ErrorCode::kInvalidOption, Who(app, name), "given '{}', expected a number", Printable(text));
+            }
+            store(number);
+          },
+          help)
+      ->type_name("NUMBER");
+}
+
+CLI::Option* AddChoice(CLI::App& app, const std::string& name, std::vector<std::string_view> choices,
+                       std::string& value, const std::string& help) {
+  const std::string shown = value;
+  return app
+      .add_option_function<std::string>(
+          name,
+          [&app, &value, name, choices = std::move(choices)](const std::string& text) {
+            for (const std::string_view choice : choices) {
+              if (choice != text) continue;
+              value = text;
+              return;
+            }
+            Throw(ErrorCode::kInvalidOption, Who(app, name), "unknown name '{}'{}", Printable(text),
+                  Suggest(text, choices));
+          },
+          help)
+      ->type_name("NAME")
+      ->default_str(shown);
+}
+
+void AddRunOptions(CLI::App& app, RunOptions& options) {
+  AddInteger(app, "--threads", 1, Context::kMaxThreads, options.threads,
+             "Number of threads; results do not depend on it")
+      ->default_str("all cores");
+  AddInteger(app, "--seed", 0, INT64_MAX, options.seed, "Seed of every random draw");
+}
+
+void AddFeatureOptions(CLI::App& app, FeatureOptions& options) {
+  std::vector<std::string_view> maps, projections;
+  for (const FeatureMapInfo& map : Maps()) maps.push_back(map.name);
+  for (const ProjectionInfo& projection : Projections()) projections.push_back(projection.name);
+  AddChoice(app, "--map", maps, options.map, "Feature map (favor info lists them)");
+  AddChoice(app, "--projection", projections, options.projection, "How ω is drawn (favor info lists the ways)");
+  AddInteger(app, "--features", 1, FeaturePlan::kMaxFeatures, options.features,
+             "Number m of rows of ω; maps in two parts have 2m features");
+  app.add_option_function<std::string>(
+         "--omega-norm",
+         [&app, &options](const std::string& text) {
+           if (text != Name(OmegaNorm::kChi) && text != Name(OmegaNorm::kSqrtD)) {
+             Throw(ErrorCode::kInvalidOption, Who(app, "--omega-norm"), "given '{}', expected chi or sqrt-d",
+                   Printable(text));
+           }
+           options.omega_norm = text == Name(OmegaNorm::kChi) ? OmegaNorm::kChi : OmegaNorm::kSqrtD;
+         },
+         "Lengths of ω's rows: chi (unbiased) or sqrt-d")
+      ->type_name("NAME")
+      ->default_str("the map's");
+  app.add_flag("--shared-omega", options.shared_omega, "One ω for all heads");
+  AddNumber(app, "--kernel-epsilon", "Added to every feature of a generalized map",
+            [&options](double value) { options.kernel_epsilon = value; })
+      ->default_str("the map's");
+  AddNumber(app, "--oprf-a", "The constant A < 1/8 of the map oprf, the same for queries and keys",
+            [&options](double value) { options.oprf_a = {value}; });
+}
+
+Tensor ReadRows(const std::string& path) {
+  Tensor rows = ReadNpy(path);
+  if (rows.shape().rank() < 2) {
+    Throw(ErrorCode::kInvalidData, Printable(path), "given shape {}, expected [L, d], [H, L, d] or [B, H, L, d]",
+          rows.shape().ToString());
+  }
+  if (rows.shape().Elements() == 0) {
+    Throw(ErrorCode::kInvalidData, Printable(path), "given an empty array of shape {}, expected at least one row",
+          rows.shape().ToString());
+  }
+  if (!AllFinite(rows)) Throw(ErrorCode::kInvalidData, Printable(path), "given NaN or infinity, expected finite values");
+  return rows;
+}
+
+void RequireWritable(const std::string& path) { io::AtomicFile probe(path); }
+
+}  // namespace favor::cli

@@ -1,0 +1,113 @@
+#include "core/device.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "core/error_text.h"
+
+#if FAVOR_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
+namespace favor {
+namespace {
+
+constexpr size_t kAlignment = 64;  // a cache line, and the widest SIMD register
+
+#if FAVOR_CUDA
+void CheckCuda(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  const ErrorCode code = status == cudaErrorMemoryAllocation ? ErrorCode::kOutOfMemory : ErrorCode::kUnavailable;
+  Throw(code, "cuda", "{}: {}", what, cudaGetErrorString(status));
+}
+#endif
+
+}  // namespace
+
+std::shared_ptr<std::byte> AllocateOn(const Device& device, int64_t bytes) {
+  const size_t size = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+  if (device.kind == DeviceKind::kCuda) {
+#if FAVOR_CUDA
+    CheckCuda(cudaSetDevice(device.index), "select GPU");
+    void* memory = nullptr;
+    CheckCuda(cudaMalloc(&memory, size == 0 ? kAlignment : size), "allocate GPU memory");
+    std::shared_ptr<std::byte> owner(static_cast<std::byte*>(memory), [](std::byte* p) { cudaFree(p); });
+    CheckCuda(cudaMemset(memory, 0, size), "clear GPU memory");
+    return owner;
+#else
+    Throw(ErrorCode::kUnavailable, "tensor",
+          "given device {}, but this favor was built without CUDA (cmake --preset cuda)", Name(device));
+#endif
+  }
+  // Linux promises more memory than there is and kills later: refuse early instead.
+  if (bytes > PhysicalMemoryBytes()) {
+    Throw(ErrorCode::kOutOfMemory, "tensor", "{:.1f} GiB asked for, this machine has {:.1f} GiB",
+          static_cast<double>(bytes) / (1 << 30),
+          static_cast<double>(PhysicalMemoryBytes()) / (1 << 30));
+  }
+  void* memory = std::aligned_alloc(kAlignment, size == 0 ? kAlignment : size);
+  if (memory == nullptr) {
+    Throw(ErrorCode::kOutOfMemory, "tensor", "{:.1f} GiB could not be allocated",
+          static_cast<double>(bytes) / (1 << 30));
+  }
+  std::memset(memory, 0, size);
+  return {static_cast<std::byte*>(memory), [](std::byte* p) { std::free(p); }};
+}
+
+void CopyBytes(void* to, const Device& to_device, const void* from, const Device& from_device,
+               int64_t bytes) {
+  if (bytes == 0) return;
+  if (to_device.kind == DeviceKind::kCpu && from_device.kind == DeviceKind::kCpu) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return;
+  }
+#if FAVOR_CUDA
+  CheckCuda(cudaMemcpy(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault), "copy");
+#endif
+}
+
+bool BuiltWithCuda() {
+#if FAVOR_CUDA
+  return true;
+#else
+  return false;
+#endif
+}
+
+std::vector<GpuInfo> ListGpus() {
+  std::vector<GpuInfo> gpus;
+#if FAVOR_CUDA
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) return gpus;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties;
+    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
+    gpus.push_back({properties.name, static_cast<int64_t>(properties.totalGlobalMem),
+                    properties.major, properties.minor});
+  }
+#endif
+  return gpus;
+}
+
+int64_t PhysicalMemoryBytes() {
+  static const int64_t bytes =
+      static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+std::string CpuInstructionSet() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) return "avx512";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
+  if (__builtin_cpu_supports("sse4.2")) return "sse4.2";
+  return "baseline";
+#elif defined(__aarch64__)
+  return "neon";
+#else
+  return "baseline";
+#endif
+}
+
+}  // namespace favor

@@ -1,0 +1,36 @@
+// Memory on a device and what devices there are. CUDA parts exist where favor was built with FAVOR_CUDA.
+#ifndef FAVOR_CORE_DEVICE_H_
+#define FAVOR_CORE_DEVICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "favor/tensor.h"
+
+namespace favor {
+
+// Zeroed memory, freed with the last pointer. Throws kOutOfMemory or kUnavailable.
+std::shared_ptr<std::byte> AllocateOn(const Device& device, int64_t bytes);
+
+// Copies between any two devices; returns when the bytes have arrived.
+void CopyBytes(void* to, const Device& to_device, const void* from, const Device& from_device,
+               int64_t bytes);
+
+bool BuiltWithCuda();
+
+struct GpuInfo {
+  std::string name;
+  int64_t memory_bytes;
+  int major, minor;  // compute capability
+};
+std::vector<GpuInfo> ListGpus();  // empty where there is no driver or no GPU
+
+int64_t PhysicalMemoryBytes();
+std::string CpuInstructionSet();  // "avx512", "avx2", "sse4.2", "neon", "baseline": the widest of this CPU
+
+}  // namespace favor
+
+#endif  // FAVOR_CORE_DEVICE_H_

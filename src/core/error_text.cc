@@ -1,0 +1,64 @@
+#include "core/error_text.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <vector>
+
+namespace favor {
+namespace {
+
+// Levenshtein distance with one row of memory.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replace = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replace});
+    }
+  }
+  return row[b.size()];
+}
+
+// A name that the given one begins ("orth" → "orthogonal") is as near as one typing error.
+size_t Distance(std::string_view given, std::string_view name) {
+  if (given.size() >= 3 && name.starts_with(given)) return 1;
+  return EditDistance(given, name);
+}
+
+}  // namespace
+
+std::string Suggest(std::string_view given, std::span<const std::string_view> names) {
+  if (names.empty()) return "";
+  given = given.substr(0, 64);
+  const auto nearest = std::ranges::min_element(
+      names, {}, [&](std::string_view name) { return Distance(given, name); });
+  const size_t distance = Distance(given, *nearest);
+  if (distance <= 2 || distance * 3 <= given.size()) {
+    return fmt::format(" (did you mean '{}'?)", *nearest);
+  }
+  return fmt::format(" (one of: {})", fmt::join(names, ", "));
+}
+
+std::string Printable(std::string_view text) {
+  constexpr size_t kLimit = 80;
+  std::string safe;
+  for (const char c : text.substr(0, kLimit)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      safe += fmt::format("\\x{:02x}", byte);
+    } else {
+      safe += c;
+    }
+  }
+  if (text.size() > kLimit) safe += "…";
+  return safe;
+}
+
+}  // namespace favor

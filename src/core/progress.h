@@ -1,0 +1,36 @@
+// Progress of long work on stderr: a bar on a terminal, a plain line every few seconds elsewhere.
+#ifndef FAVOR_CORE_PROGRESS_H_
+#define FAVOR_CORE_PROGRESS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace favor {
+
+class Progress {
+ public:
+  // Shows nothing when `quiet`.
+  Progress(std::string title, int64_t total, bool quiet = false);
+  ~Progress();  // ends the line of the bar
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // `done` of `total`, with a few words on where the work is. Not for several threads at once.
+  void Update(int64_t done, const std::string& note = "");
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string title_;
+  int64_t total_;
+  bool quiet_;
+  bool terminal_;
+  bool shown_ = false;
+  Clock::time_point start_;
+  Clock::time_point last_;
+};
+
+}  // namespace favor
+
+#endif  // FAVOR_CORE_PROGRESS_H_

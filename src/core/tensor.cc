@@ -1,0 +1,234 @@
+#include "favor/tensor.h"
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/device.h"
+#include "core/error_text.h"
+#include "core/half.h"
+
+namespace favor {
+namespace {
+
+constexpr int64_t kMaxElements = int64_t{1} << 62;
+
+void RequireCpu(const Device& device, std::string_view who) {
+  if (device.kind != DeviceKind::kCpu) {
+    Throw(ErrorCode::kUnavailable, who, "given an array on {}, expected one on the cpu", Name(device));
+  }
+}
+
+double Load(const void* data, DataType type, int64_t index) {
+  switch (type) {
+    case DataType::kF32:
+      return static_cast<const float*>(data)[index];
+    case DataType::kF64:
+      return static_cast<const double*>(data)[index];
+    case DataType::kF16:
+      return FromF16(static_cast<const uint16_t*>(data)[index]);
+    case DataType::kBF16:
+      return FromBF16(static_cast<const uint16_t*>(data)[index]);
+  }
+  return 0;
+}
+
+void Store(void* data, DataType type, int64_t index, double value) {
+  switch (type) {
+    case DataType::kF32:
+      static_cast<float*>(data)[index] = static_cast<float>(value);
+      break;
+    case DataType::kF64:
+      static_cast<double*>(data)[index] = value;
+      break;
+    case DataType::kF16:
+      static_cast<uint16_t*>(data)[index] = ToF16(value);
+      break;
+    case DataType::kBF16:
+      static_cast<uint16_t*>(data)[index] = ToBF16(value);
+      break;
+  }
+}
+
+// Calls body(offset of from, offset of to) for each element, last axis fastest.
+template <class Body>
+void ForEachElement(const ConstView& from, const ConstView& to, const Body& body) {
+  const ConstView f = from.AsRank4(), t = to.AsRank4();
+  for (int64_t i = 0; i < f.size(0); ++i) {
+    for (int64_t j = 0; j < f.size(1); ++j) {
+      for (int64_t k = 0; k < f.size(2); ++k) {
+        const int64_t f_row = i * f.stride(0) + j * f.stride(1) + k * f.stride(2);
+        const int64_t t_row = i * t.stride(0) + j * t.stride(1) + k * t.stride(2);
+        for (int64_t l = 0; l < f.size(3); ++l) body(f_row + l * f.stride(3), t_row + l * t.stride(3));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int64_t ItemBytes(DataType type) {
+  switch (type) {
+    case DataType::kF32:
+      return 4;
+    case DataType::kF64:
+      return 8;
+    case DataType::kF16:
+    case DataType::kBF16:
+      return 2;
+  }
+  return 0;
+}
+
+std::string_view Name(DataType type) {
+  switch (type) {
+    case DataType::kF32:
+      return "f32";
+    case DataType::kF64:
+      return "f64";
+    case DataType::kF16:
+      return "f16";
+    case DataType::kBF16:
+      return "bf16";
+  }
+  return "";
+}
+
+std::string Name(const Device& device) {
+  return device.kind == DeviceKind::kCpu ? "cpu" : fmt::format("cuda:{}", device.index);
+}
+
+Shape::Shape(std::span<const int64_t> sizes) {
+  if (sizes.size() > kMaxRank) {
+    Throw(ErrorCode::kInvalidData, "shape", "given {} dimensions, expected at most {}", sizes.size(), kMaxRank);
+  }
+  for (const int64_t size : sizes) {
+    if (size < 0) {
+      Throw(ErrorCode::kInvalidData, "shape", "given size {}, expected 0 or more", size);
+    }
+    if (size > 0 && elements_ > kMaxElements / size) {
+      Throw(ErrorCode::kInvalidData, "shape", "given sizes [{}], more elements than can be counted",
+            fmt::join(sizes, ", "));
+    }
+    elements_ *= size;
+    sizes_[static_cast<size_t>(rank_++)] = size;
+  }
+}
+
+std::string Shape::ToString() const {
+  return fmt::format("[{}]", fmt::join(sizes_.begin(), sizes_.begin() + rank_, ", "));
+}
+
+Strides RowMajorStrides(const Shape& shape) {
+  Strides strides{};
+  int64_t step = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    strides[static_cast<size_t>(axis)] = step;
+    step *= shape[axis];
+  }
+  return strides;
+}
+
+void internal::ThrowWrongType(DataType have, DataType want) {
+  Throw(ErrorCode::kInvalidData, "view", "given elements of type {}, expected {}", Name(have), Name(want));
+}
+
+template <bool kMutable>
+BasicView<kMutable> BasicView<kMutable>::At(int64_t index) const {
+  if (rank() < 1 || index < 0 || index >= size(0)) {
+    Throw(ErrorCode::kInvalidData, "view", "given index {} of shape {}", index, shape_.ToString());
+  }
+  std::array<int64_t, Shape::kMaxRank> sizes{};
+  Strides strides{};
+  for (int axis = 1; axis < rank(); ++axis) {
+    sizes[static_cast<size_t>(axis - 1)] = size(axis);
+    strides[static_cast<size_t>(axis - 1)] = stride(axis);
+  }
+  using Byte = std::conditional_t<kMutable, std::byte, const std::byte>;
+  return {static_cast<Byte*>(data_) + index * stride(0) * ItemBytes(type_), type_,
+          Shape(std::span<const int64_t>(sizes.data(), static_cast<size_t>(rank() - 1))), strides,
+          device_};
+}
+
+template <bool kMutable>
+BasicView<kMutable> BasicView<kMutable>::Range(int axis, int64_t begin, int64_t count) const {
+  if (axis < 0 || axis >= rank() || begin < 0 || count < 0 || begin > size(axis) - count) {
+    Throw(ErrorCode::kInvalidData, "view", "given range {}+{} of axis {} of shape {}", begin, count,
+          axis, shape_.ToString());
+  }
+  std::array<int64_t, Shape::kMaxRank> sizes{};
+  for (int i = 0; i < rank(); ++i) sizes[static_cast<size_t>(i)] = i == axis ? count : size(i);
+  using Byte = std::conditional_t<kMutable, std::byte, const std::byte>;
+  return {static_cast<Byte*>(data_) + begin * stride(axis) * ItemBytes(type_), type_,
+          Shape(std::span<const int64_t>(sizes.data(), static_cast<size_t>(rank()))), strides_, device_};
+}
+
+template <bool kMutable>
+BasicView<kMutable> BasicView<kMutable>::AsRank4() const {
+  std::array<int64_t, Shape::kMaxRank> sizes{1, 1, 1, 1};
+  Strides strides{};
+  const int missing = Shape::kMaxRank - rank();
+  for (int axis = 0; axis < rank(); ++axis) {
+    sizes[static_cast<size_t>(axis + missing)] = size(axis);
+    strides[static_cast<size_t>(axis + missing)] = stride(axis);
+  }
+  // The stride of an axis of size 1 is never used; row-major values keep IsContiguous true.
+  for (int axis = missing - 1; axis >= 0; --axis) {
+    const auto next = static_cast<size_t>(axis + 1);
+    strides[static_cast<size_t>(axis)] = strides[next] * sizes[next];
+  }
+  return {data_, type_, Shape(std::span<const int64_t>(sizes)), strides, device_};
+}
+
+template class BasicView<true>;
+template class BasicView<false>;
+
+Tensor::Tensor(const Shape& shape, DataType type, Device device)
+    : shape_(shape), type_(type), device_(device) {
+  if (shape.Elements() > kMaxElements / ItemBytes(type)) {
+    Throw(ErrorCode::kOutOfMemory, "tensor", "given shape {}, larger than any memory", shape.ToString());
+  }
+  memory_ = AllocateOn(device, Bytes());
+}
+
+Tensor Tensor::Clone() const { return To(device_); }
+
+Tensor Tensor::To(DataType type) const {
+  Tensor result(shape_, type, device_);
+  Copy(view(), result.view());
+  return result;
+}
+
+Tensor Tensor::To(const Device& device) const {
+  Tensor result(shape_, type_, device);
+  CopyBytes(result.memory_.get(), device, memory_.get(), device_, Bytes());
+  return result;
+}
+
+void Copy(ConstView from, View to) {
+  RequireCpu(from.device(), "copy");
+  RequireCpu(to.device(), "copy");
+  if (from.shape() != to.shape()) {
+    Throw(ErrorCode::kInvalidData, "copy", "given shape {}, expected {}", from.shape().ToString(),
+          to.shape().ToString());
+  }
+  if (from.type() == to.type() && from.IsContiguous() && to.IsContiguous()) {
+    CopyBytes(to.data(), {}, from.data(), {}, from.shape().Elements() * ItemBytes(from.type()));
+    return;
+  }
+  ForEachElement(from, to, [&](int64_t source, int64_t target) {
+    Store(to.data(), to.type(), target, Load(from.data(), from.type(), source));
+  });
+}
+
+bool AllFinite(ConstView values) {
+  RequireCpu(values.device(), "values");
+  bool finite = true;
+  ForEachElement(values, values, [&](int64_t offset, int64_t) {
+    finite = finite && std::isfinite(Load(values.data(), values.type(), offset));
+  });
+  return finite;
+}
+
+}  // namespace favor

@@ -1,0 +1,51 @@
+#include "io/input_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/error_text.h"
+
+namespace favor::io {
+
+InputFile::InputFile(const std::string& path)
+    : path_(path), descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  struct stat status {};
+  if (descriptor_ < 0 || fstat(descriptor_, &status) != 0) {
+    Throw(ErrorCode::kIo, Printable(path_), "cannot be read: {}", std::strerror(errno));
+  }
+  if (S_ISREG(status.st_mode)) size_ = static_cast<size_t>(status.st_size);
+}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+size_t InputFile::Read(std::span<std::byte> out) {
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t count = read(descriptor_, out.data() + done, out.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) Throw(ErrorCode::kIo, Printable(path_), "cannot be read: {}", std::strerror(errno));
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  return done;
+}
+
+std::string InputFile::ReadRest() {
+  constexpr size_t kStep = 1 << 20;
+  std::string rest;
+  for (;;) {
+    const size_t before = rest.size();
+    rest.resize(before + kStep);
+    const size_t count = Read(std::as_writable_bytes(std::span(rest)).subspan(before));
+    rest.resize(before + count);
+    if (count < kStep) return rest;
+  }
+}
+
+}  // namespace favor::io

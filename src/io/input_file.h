@@ -1,0 +1,32 @@
+// Reading files from outside.
+#ifndef FAVOR_IO_INPUT_FILE_H_
+#define FAVOR_IO_INPUT_FILE_H_
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace favor::io {
+
+// An open file; every failure is a kIo error that names the path.
+class InputFile {
+ public:
+  explicit InputFile(const std::string& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  std::optional<size_t> Size() const { return size_; }  // none for pipes and devices
+  size_t Read(std::span<std::byte> out);                // fills `out` or stops at the end of the file
+  std::string ReadRest();
+
+ private:
+  std::string path_;
+  int descriptor_;
+  std::optional<size_t> size_;
+};
+
+}  // namespace favor::io
+
+#endif  // FAVOR_IO_INPUT_FILE_H_

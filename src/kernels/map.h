@@ -1,0 +1,132 @@
+// What a feature map is. Each file of kernels/maps/ holds one: a struct of static members
+//
+//   static constexpr MapTraits kTraits        name, formula, sign, rules
+//   Exponent(u, part, epsilon), ExponentSlope  e(u) and de/du
+//   Factor(u, part, epsilon), FactorSlope      g(u) and dg/du
+//   Theory(pair, law)                          moments of φ(x)·φ(y): kernel and variance
+//
+// where u = B·ω_r·x, and the exponent of the feature is E_r(x) = e(u) + norm_slope·‖x‖²/2 + A·‖ω_r‖² (A and B are 0
+// and 1 for all maps but oprf). A map with two parts has 2m features, the second part after the first.
+// Formulas are written once, here, and serve reference, CPU and GPU.
+#ifndef FAVOR_KERNELS_MAP_H_
+#define FAVOR_KERNELS_MAP_H_
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "favor/features.h"
+#include "kernels/portable.h"
+#include "kernels/theory.h"
+
+namespace favor::kernels {
+
+struct MapTraits {
+  FeatureMapInfo info;
+  double norm_slope;                      // ∂E/∂(‖x‖²/2)
+  double normalizer = 1;                  // φ carries normalizer/√m
+  bool has_factor = false;                // g is not 1
+  bool uses_oprf_a = false;               // takes A; B = √(1 − 4A)
+  bool may_skip_projection = false;       // u = x makes sense
+  std::optional<OmegaNorm> only_norm{};   // the one length of ω's rows for which the map is right
+};
+
+// Maps of the form φ = exp(E): the factor is 1.
+struct ExponentialMap {
+  template <class T>
+  FAVOR_HOST_DEVICE static T Factor(T, int, T) {
+    return T(1);
+  }
+  template <class T>
+  FAVOR_HOST_DEVICE static T FactorSlope(T, int, T) {
+    return T(0);
+  }
+};
+
+// [sin u ; cos u] without an exponent of its own in u.
+struct TrigonometricMap {
+  template <class T>
+  FAVOR_HOST_DEVICE static T Exponent(T, int, T) {
+    return T(0);
+  }
+  template <class T>
+  FAVOR_HOST_DEVICE static T ExponentSlope(T, int, T) {
+    return T(0);
+  }
+  template <class T>
+  FAVOR_HOST_DEVICE static T Factor(T u, int part, T) {
+    return part == 0 ? Sine(u) : Cosine(u);
+  }
+  template <class T>
+  FAVOR_HOST_DEVICE static T FactorSlope(T u, int part, T) {
+    return part == 0 ? Cosine(u) : -Sine(u);
+  }
+};
+
+constexpr double kGeneralizedEpsilon = 1e-3;  // the default of the published code
+
+// φ = f(u) + ε. The map gives Function, FunctionSlope, ExactKernel(pair) = E f(u)f(v) and Mean(s) = E f(u) for
+// u ~ N(0, s²).
+template <class Map>
+struct GeneralizedMap {
+  template <class T>
+  FAVOR_HOST_DEVICE static T Exponent(T, int, T) {
+    return T(0);
+  }
+  template <class T>
+  FAVOR_HOST_DEVICE static T ExponentSlope(T, int, T) {
+    return T(0);
+  }
+  template <class T>
+  FAVOR_HOST_DEVICE static T Factor(T u, int, T epsilon) {
+    return Map::Function(u) + epsilon;
+  }
+  template <class T>
+  FAVOR_HOST_DEVICE static T FactorSlope(T u, int, T) {
+    return Map::FunctionSlope(u);
+  }
+
+  // K_ε = K₀ + ε(E f(u) + E f(v)) + ε²; the second moment by quadrature.
+  static Moments Theory(const Pair& pair, const Law& law) {
+    if (law.norm != OmegaNorm::kChi) return {};
+    const double epsilon = law.epsilon;
+    const double means = Map::Mean(std::sqrt(pair.xx)) + Map::Mean(std::sqrt(pair.yy));
+    return {.mean = Map::ExactKernel(pair) + epsilon * means + epsilon * epsilon,
+            .second = BivariateMean(pair,
+                                    [&](double u, double v) {
+                                      const double x =
+                                          (Map::Function(u) + epsilon) * (Map::Function(v) + epsilon);
+                                      return x * x;
+                                    }),
+            .cross = std::nullopt};
+  }
+};
+
+// Traits of a generalized map: everything but name, formula and sign is the same for all.
+constexpr MapTraits GeneralizedTraits(std::string_view name, std::string_view formula, bool nonnegative) {
+  return {.info = {.name = name,
+                   .formula = formula,
+                   .kernel = "generalized",
+                   .nonnegative = nonnegative,
+                   .parts = 1,
+                   .default_epsilon = kGeneralizedEpsilon},
+          .norm_slope = 0,
+          .has_factor = true,
+          .may_skip_projection = true};
+}
+
+// The angle between the two vectors; a zero vector is at a right angle to everything.
+inline double Angle(const Pair& pair) {
+  const double product = std::sqrt(pair.xx * pair.yy);
+  return product > 0 ? std::acos(std::clamp(pair.xy / product, -1.0, 1.0)) : std::acos(0.0);
+}
+
+// E f(u)f(v) by quadrature, for the maps without a closed form.
+inline double QuadratureKernel(const Pair& pair, double (*function)(double)) {
+  return BivariateMean(pair, [&](double u, double v) { return function(u) * function(v); });
+}
+
+}  // namespace favor::kernels
+
+#endif  // FAVOR_KERNELS_MAP_H_

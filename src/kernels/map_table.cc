@@ -1,0 +1,69 @@
+#include "kernels/map_table.h"
+
+#include "maps_includes.h"
+
+namespace favor::kernels {
+namespace {
+
+template <class Map, class T>
+void Evaluate(const MapTile<T>& tile, T* exponents, T* factors) {
+  constexpr T kNormSlope = static_cast<T>(Map::kTraits.norm_slope);
+  for (int part = 0; part < Map::kTraits.info.parts; ++part) {
+    const T* u = tile.u;
+    for (int64_t r = 0; r < tile.features; ++r) {
+      for (int64_t lane = 0; lane < tile.lanes; ++lane, ++u, ++exponents, ++factors) {
+        *exponents =
+            Map::Exponent(*u, part, tile.epsilon) + kNormSlope * tile.half_norm[lane] + tile.offset[r];
+        *factors = Map::Factor(*u, part, tile.epsilon);
+      }
+    }
+  }
+}
+
+template <class Map, class T>
+void Backward(const MapTile<T>& tile, const T* grad_exponents, const T* grad_factors, T* grad_u) {
+  const int64_t count = tile.features * tile.lanes;
+  for (int64_t i = 0; i < count; ++i) grad_u[i] = T(0);
+  for (int part = 0; part < Map::kTraits.info.parts; ++part) {
+    for (int64_t i = 0; i < count; ++i) {
+      grad_u[i] += *grad_exponents++ * Map::ExponentSlope(tile.u[i], part, tile.epsilon) +
+                   *grad_factors++ * Map::FactorSlope(tile.u[i], part, tile.epsilon);
+    }
+  }
+}
+
+template <class Map>
+constexpr MapEntry Entry(int index) {
+  return {.traits = &Map::kTraits,
+          .index = index,
+          .theory = &Map::Theory,
+          .evaluate_f32 = &Evaluate<Map, float>,
+          .evaluate_f64 = &Evaluate<Map, double>,
+          .backward_f32 = &Backward<Map, float>,
+          .backward_f64 = &Backward<Map, double>};
+}
+
+enum MapIndex : int {
+#define FAVOR_ENTRY(Map) k##Map,
+#include "maps.inc"
+#undef FAVOR_ENTRY
+};
+
+constexpr MapEntry kMaps[] = {
+#define FAVOR_ENTRY(Map) Entry<Map>(k##Map),
+#include "maps.inc"
+#undef FAVOR_ENTRY
+};
+
+}  // namespace
+
+std::span<const MapEntry> AllMaps() { return kMaps; }
+
+const MapEntry* FindMap(std::string_view name) {
+  for (const MapEntry& entry : kMaps) {
+    if (entry.traits->info.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+}  // namespace favor::kernels

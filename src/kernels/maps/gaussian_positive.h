@@ -1,0 +1,36 @@
+// Positive features of the Gaussian kernel: exp(ω_r·x − ‖x‖²)/√m, K = exp(−‖x−y‖²/2).
+#ifndef FAVOR_KERNELS_MAPS_GAUSSIAN_POSITIVE_H_
+#define FAVOR_KERNELS_MAPS_GAUSSIAN_POSITIVE_H_
+
+#include <cmath>
+
+#include "kernels/map.h"
+
+namespace favor::kernels {
+
+struct GaussianPositive : ExponentialMap {
+  static constexpr MapTraits kTraits{.info = {.name = "gaussian-positive",
+                                              .formula = "exp(ω·x − |x|²)",
+                                              .kernel = "gaussian",
+                                              .nonnegative = true,
+                                              .parts = 1,
+                                              .default_epsilon = {}},
+                                     .norm_slope = -2};
+
+  template <class T>
+  FAVOR_HOST_DEVICE static T Exponent(T u, int, T) {
+    return u;
+  }
+  template <class T>
+  FAVOR_HOST_DEVICE static T ExponentSlope(T, int, T) {
+    return T(1);
+  }
+
+  static Moments Theory(const Pair& pair, const Law& law) {
+    return ExponentialMoments(std::exp(-(pair.xx + pair.yy)), pair.SumSquare() / 2, law);
+  }
+};
+
+}  // namespace favor::kernels
+
+#endif  // FAVOR_KERNELS_MAPS_GAUSSIAN_POSITIVE_H_

@@ -1,0 +1,36 @@
+// Projection of rows on ω and its transpose, for gradients:
+//   Project:           u = x ωᵀ         [rows, d] → [rows, m]
+//   ProjectTranspose:  grad_x = grad_u ω  [rows, m] → [rows, d]
+// A structured ω costs O(m log d) a row instead of O(m d).
+#ifndef FAVOR_KERNELS_PROJECT_H_
+#define FAVOR_KERNELS_PROJECT_H_
+
+#include <cstdint>
+
+#include "favor/context.h"
+#include "kernels/omega.h"
+
+namespace favor::kernels {
+
+// By the definition of each factor, in double: O(d²) a stage.
+namespace reference {
+void Project(const Omega& omega, const double* x, int64_t rows, double* u);
+void ProjectTranspose(const Omega& omega, const double* grad_u, int64_t rows, double* grad_x);
+}  // namespace reference
+
+namespace cpu {
+// Rows are handled kLanes at a time, transposed, so that every step is a loop over lanes.
+constexpr int64_t kLanes = 16;
+
+// One transposed tile: x [d, kLanes] → u [m, kLanes]; `work` has padded_dim·kLanes elements.
+void ProjectTile(const Omega& omega, const float* x, float* work, float* u);
+void ProjectTransposeTile(const Omega& omega, const float* grad_u, float* work, float* grad_x);
+
+void Project(const Omega& omega, const float* x, int64_t rows, const Context& context, float* u);
+void ProjectTranspose(const Omega& omega, const float* grad_u, int64_t rows, const Context& context,
+                      float* grad_x);
+}  // namespace cpu
+
+}  // namespace favor::kernels
+
+#endif  // FAVOR_KERNELS_PROJECT_H_

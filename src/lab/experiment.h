@@ -1,0 +1,36 @@
+// Experiments: what the papers claim, measured again. Each file of lab/experiments/ defines one function
+// `Experiment NameExperiment()`; the list follows from the files.
+#ifndef FAVOR_LAB_EXPERIMENT_H_
+#define FAVOR_LAB_EXPERIMENT_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+
+#include "favor/context.h"
+#include "lab/report.h"
+
+namespace favor::lab {
+
+struct ExperimentRun {
+  const Context& context;
+  int64_t draws;  // how often randomness is drawn anew: more draws, smaller error bars
+  bool quiet;     // no progress on stderr
+  Report& report;
+  nlohmann::json& results;  // what a program may read: becomes results.json
+};
+
+struct Experiment {
+  std::string_view name;
+  std::string_view summary;
+  int64_t default_draws;
+  void (*run)(ExperimentRun& run);
+};
+
+std::span<const Experiment> AllExperiments();  // in order of their file names
+const Experiment& FindExperiment(std::string_view name);  // throws, naming the nearest
+
+}  // namespace favor::lab
+
+#endif  // FAVOR_LAB_EXPERIMENT_H_

@@ -1,0 +1,32 @@
+// Plots as SVG text, drawn by gnuplot.
+#ifndef FAVOR_LAB_PLOT_H_
+#define FAVOR_LAB_PLOT_H_
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace favor::lab {
+
+struct Series {
+  std::string name;
+  std::vector<std::pair<double, double>> points;
+  int color = 0;         // series of one colour belong together, such as prediction and measurement
+  bool markers = false;  // points without a line, and without an entry of their own in the key
+};
+
+struct Plot {
+  std::string title;
+  std::string caption;
+  std::string x_label, y_label;
+  bool log_x = false, log_y = false;
+  std::vector<Series> series;
+};
+
+// Empty when gnuplot is not there or fails.
+std::optional<std::string> RenderSvg(const Plot& plot);
+
+}  // namespace favor::lab
+
+#endif  // FAVOR_LAB_PLOT_H_

@@ -1,0 +1,33 @@
+// A self-contained HTML page: no scripts, no files beside it.
+#ifndef FAVOR_LAB_REPORT_H_
+#define FAVOR_LAB_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "lab/plot.h"
+#include "lab/table.h"
+
+namespace favor::lab {
+
+class Report {
+ public:
+  Report(std::string title, std::string command) : title_(std::move(title)), command_(std::move(command)) {}
+
+  void AddText(const std::string& paragraph);
+  void AddTable(const Table& table);
+  void AddPlot(const Plot& plot);
+
+  const std::vector<Table>& tables() const { return tables_; }
+  bool plots_missing() const { return plots_missing_; }  // gnuplot was not there
+  std::string ToHtml() const;
+
+ private:
+  std::string title_, command_, body_;
+  std::vector<Table> tables_;
+  bool plots_missing_ = false;
+};
+
+}  // namespace favor::lab
+
+#endif  // FAVOR_LAB_REPORT_H_
