@@ -70,7 +70,7 @@ int Main(int argc, char** argv) {
   CLI::App app("favor: linear-time attention. Feature maps, projections and what they estimate.", "favor");
   app.set_version_flag("--version", "favor " FAVOR_VERSION, "Print the version");
   app.footer("favor help COMMAND shows the options of a command and an example.");
-  app.option_defaults()->always_capture_default();
+  app.require_subcommand(0, 1);  // `favor help features`: the second word is an argument
   std::map<const CLI::App*, std::function<void()>> runs;
   for (const Command& command : AllCommands()) {
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
@@ -89,7 +89,7 @@ int Main(int argc, char** argv) {
     return 0;
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
-    fmt::print("{}", chosen.empty() ? app.help() : chosen[0]->help());
+    fmt::print("{}", chosen.empty() ? app.help() : chosen[0]->help("favor"));
     return 0;
   } catch (const CLI::CallForVersion& version) {
     fmt::print("{}\n", version.what());

@@ -11,7 +11,6 @@
 #ifndef FAVOR_KERNELS_MAP_H_
 #define FAVOR_KERNELS_MAP_H_
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -114,12 +113,6 @@ constexpr MapTraits GeneralizedTraits(std::string_view name, std::string_view fo
           .norm_slope = 0,
           .has_factor = true,
           .may_skip_projection = true};
-}
-
-// The angle between the two vectors; a zero vector is at a right angle to everything.
-inline double Angle(const Pair& pair) {
-  const double product = std::sqrt(pair.xx * pair.yy);
-  return product > 0 ? std::acos(std::clamp(pair.xy / product, -1.0, 1.0)) : std::acos(0.0);
 }
 
 // E f(u)f(v) by quadrature, for the maps without a closed form.

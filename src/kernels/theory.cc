@@ -41,17 +41,6 @@ GaussLegendre MakeGaussLegendre(int n) {
   return rule;
 }
 
-// Confluent 1F1(a; b; x) for x ≥ 0 and a, b > 0 (or a = 0): all terms are positive.
-long double Kummer(long double a, long double b, long double x) {
-  long double term = 1, sum = 1;
-  for (int k = 0; k < kMaxTerms; ++k) {
-    term *= (a + k) / (b + k) * x / (k + 1);
-    sum += term;
-    if (term < 1e-21L * sum) break;
-  }
-  return sum;
-}
-
 std::optional<double> Times(double scale, std::optional<double> value) {
   if (!value) return std::nullopt;
   return scale * *value;
@@ -62,11 +51,16 @@ std::optional<double> SingleMean(double w, const Law& law) {
   return law.norm == OmegaNorm::kChi ? std::optional(std::exp(w)) : SphericalMean(w, law.omega_dim);
 }
 std::optional<double> CrossMean(double w, const Law& law) {
-  return law.norm == OmegaNorm::kChi ? OrthogonalChiMean(w, law.omega_dim)
+  return law.norm == OmegaNorm::kChi ? std::optional(OrthogonalChiMean(w, law.omega_dim))
                                      : SphericalMean(2 * w, law.omega_dim);
 }
 
 }  // namespace
+
+double Angle(const Pair& pair) {
+  const double product = std::sqrt(pair.xx * pair.yy);
+  return product > 0 ? std::acos(std::clamp(pair.xy / product, -1.0, 1.0)) : std::numbers::pi / 2;
+}
 
 std::optional<double> SphericalMean(double w, int64_t dim) {
   if (w < kMostNegative) return std::nullopt;
@@ -80,19 +74,16 @@ std::optional<double> SphericalMean(double w, int64_t dim) {
   return static_cast<double>(sum);
 }
 
-// Σ_j w^j/j! · 1F1(d/2; d/2+j; w); for w < 0 Kummer's transformation e^w·1F1(j; d/2+j; −w) keeps the inner sum
-// positive.
-std::optional<double> OrthogonalChiMean(double w, int64_t dim) {
-  if (w < kMostNegative) return std::nullopt;
+// ω₁ + ω₂ has a uniform direction and a squared length of law χ²(2d), so the mean is 1F1(d; d/2; w). For w < 0
+// Kummer's transformation e^w·1F1(−d/2; d/2; −w) keeps every term of the sum at or below 1.
+double OrthogonalChiMean(double w, int64_t dim) {
   const long double half = static_cast<long double>(dim) / 2;
-  const auto x = static_cast<long double>(w);
-  long double power = 1, sum = 0;
-  for (int j = 0; j < kMaxTerms; ++j) {
-    const long double inner =
-        x >= 0 ? Kummer(half, half + j, x) : std::exp(x) * Kummer(j, half + j, -x);
-    sum += power * inner;
-    power *= x / (j + 1);
-    if (j > std::fabs(w) && std::fabs(power * inner) < 1e-21L * std::fabs(sum)) break;
+  const long double a = w >= 0 ? 2 * half : -half, x = std::fabs(static_cast<long double>(w));
+  long double term = w >= 0 ? 1 : std::exp(-x), sum = term;
+  for (int k = 0; k < kMaxTerms; ++k) {
+    term *= (a + k) / (half + k) * x / (k + 1);
+    sum += term;
+    if (k > 2 * x && std::fabs(term) < 1e-22L * std::fabs(sum)) break;
   }
   return static_cast<double>(sum);
 }
@@ -118,8 +109,7 @@ double BivariateMean(const Pair& pair, const std::function<double(double, double
   constexpr double kRadius = 12;  // e^{−72} of the mass lies beyond
   constexpr int kRadialPanels = 8;
   const double s = std::sqrt(pair.xx), t = std::sqrt(pair.yy);
-  const double cosine = s * t > 0 ? std::clamp(pair.xy / (s * t), -1.0, 1.0) : 0;
-  const double theta = std::acos(cosine);
+  const double theta = Angle(pair);
 
   // u = s·ρ cos α and v = t·ρ cos(α − θ) change sign at four angles.
   constexpr double kPi = std::numbers::pi;

@@ -19,6 +19,9 @@ struct Pair {
   double DifferenceSquare() const { return xx - 2 * xy + yy; }  // ‖x − y‖²
 };
 
+// The angle between the two vectors; a zero vector is at a right angle to everything.
+double Angle(const Pair& pair);
+
 // How ω's rows are distributed one by one, and the map's constants.
 struct Law {
   int64_t dim;       // of the vectors
@@ -45,7 +48,7 @@ Moments EvenMoments(double scale, double w, const Law& law);
 std::optional<double> SphericalMean(double w, int64_t dim);
 
 // E e^{(ω₁+ω₂)·z} for two orthogonal rows of χ(d) length; w as above.
-std::optional<double> OrthogonalChiMean(double w, int64_t dim);
+double OrthogonalChiMean(double w, int64_t dim);
 
 // E h(u, v) for (u, v) jointly normal with E u² = xx, E v² = yy, E uv = xy. Polar coordinates in the plane,
 // cut at the rays u = 0 and v = 0, Gauss–Legendre on each piece: spectral accuracy for functions that are

@@ -16,13 +16,14 @@ Command HelpCommand() {
             return [&app, topic] {
               const CLI::App* root = app.get_parent();
               if (topic->empty()) {
-                fmt::print("{}", root->help());
+                // root->help() would be the help of the command now running, this one.
+                fmt::print("{}", root->get_formatter()->make_help(root, root->get_name(), CLI::AppFormatMode::Normal));
                 return;
               }
               std::vector<std::string_view> names;
               for (const Command& command : AllCommands()) {
                 if (command.name == *topic) {
-                  fmt::print("{}", root->get_subcommand(command.name)->help());
+                  fmt::print("{}", root->get_subcommand(command.name)->help(root->get_name()));
                   return;
                 }
                 names.push_back(command.name);

@@ -1,0 +1,73 @@
+#include "core/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <stdexcept>
+
+#include "favor/error.h"
+
+namespace favor {
+namespace {
+
+TEST(Context, RefusesAbsurdThreadCounts) {
+  EXPECT_THROW(Context({.threads = -1}), Error);
+  EXPECT_THROW(Context({.threads = Context::kMaxThreads + 1}), Error);
+  EXPECT_GE(Context().threads(), 1);
+  EXPECT_EQ(Context({.threads = 3}).threads(), 3);
+}
+
+TEST(ParallelFor, VisitsEveryPieceOnce) {
+  for (const int threads : {1, 2, 3, 8, 16}) {
+    const Context context({.threads = threads});
+    std::vector<std::atomic<int>> visits(1000);
+    ParallelFor(context, 1000, [&](int64_t piece) { ++visits[static_cast<size_t>(piece)]; });
+    for (const auto& count : visits) EXPECT_EQ(count, 1);
+  }
+}
+
+TEST(ParallelFor, PassesExceptionsOn) {
+  for (const int threads : {1, 4}) {
+    const Context context({.threads = threads});
+    EXPECT_THROW(ParallelFor(context, 100,
+                             [](int64_t piece) {
+                               if (piece == 57) throw std::runtime_error("piece 57");
+                             }),
+                 std::runtime_error);
+  }
+}
+
+TEST(ParallelReduce, GivesTheSameBitsForAnyNumberOfThreads) {
+  // Terms of very different size: any other order of additions gives another float.
+  const auto sum = [](int threads) {
+    const Context context({.threads = threads});
+    return ParallelReduce(
+        context, 100001, 128, 0.0f,
+        [](int64_t begin, int64_t end) {
+          float part = 0;
+          for (int64_t i = begin; i < end; ++i) part += std::sin(static_cast<float>(i)) * std::exp2(static_cast<float>(i % 37));
+          return part;
+        },
+        [](float& total, float part) { total += part; });
+  };
+  const float one = sum(1);
+  for (const int threads : {2, 3, 8, 16}) EXPECT_EQ(sum(threads), one) << threads;
+}
+
+TEST(Scratch, IsReusedAndAligned) {
+  const Context context({.threads = 1});
+  float* first = nullptr;
+  {
+    const Scratch<float> scratch(context, 100);
+    first = scratch.data();
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 64, 0u);
+    const Scratch<float> other(context, 100);
+    EXPECT_NE(other.data(), first);
+  }
+  const Scratch<double> again(context, 10);
+  EXPECT_EQ(context.impl().free_buffers.size(), 1u);
+}
+
+}  // namespace
+}  // namespace favor

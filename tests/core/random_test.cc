@@ -1,0 +1,94 @@
+#include "favor/random.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <vector>
+
+namespace favor {
+namespace {
+
+constexpr size_t kCount = 1 << 20;
+
+// The same numbers for every build, process and machine: checkpoints and papers depend on them.
+TEST(RandomStream, GivesTheNumbersItAlwaysGave) {
+  const RandomStream stream = RandomStream(1, "golden").Child(2);
+  EXPECT_EQ(stream.Bits(0), 1094779786608816047u);
+  EXPECT_EQ(stream.Bits(12345678901), 4785388041790983493u);
+  EXPECT_NEAR(stream.Normal(7), -0.053765672713893903, 1e-14);
+}
+
+TEST(RandomStream, DependsOnSeedNameChildAndIndex) {
+  std::set<uint64_t> seen;
+  size_t draws = 0;
+  for (const uint64_t seed : {0, 1, 2}) {
+    for (const char* name : {"omega", "dropout", ""}) {
+      const RandomStream stream(seed, name);
+      for (uint64_t index = 0; index < 8; ++index, draws += 3) {
+        seen.insert(stream.Bits(index));
+        seen.insert(stream.Child(0).Bits(index));
+        seen.insert(stream.Child(1).Bits(index));
+      }
+    }
+  }
+  EXPECT_EQ(seen.size(), draws);
+}
+
+TEST(RandomStream, FillEqualsSingleDrawsAtAnyOffset) {
+  const RandomStream stream(3, "fill");
+  for (const size_t first : {0, 1, 2, 5}) {
+    for (const size_t count : {0, 1, 2, 7, 8}) {
+      std::vector<double> filled(count);
+      stream.FillNormal(first, filled);
+      for (size_t i = 0; i < count; ++i) EXPECT_EQ(filled[i], stream.Normal(first + i));
+    }
+  }
+}
+
+// Means of kCount draws against their standard errors; 4.5 of them: one false alarm in 10⁵.
+TEST(RandomStream, UniformAndNormalHaveTheirMoments) {
+  const RandomStream stream(4, "moments");
+  std::vector<double> normal(kCount);
+  stream.FillNormal(0, normal);
+  double sum[5] = {}, uniform = 0, uniform2 = 0, lag = 0, tail = 0, sign = 0;
+  for (size_t i = 0; i < kCount; ++i) {
+    double power = 1;
+    for (int k = 1; k <= 4; ++k) sum[k] += power *= normal[i];
+    if (i > 0) lag += normal[i] * normal[i - 1];
+    tail += std::fabs(normal[i]) > 3;
+    const double u = stream.Child(1).Uniform(i);
+    ASSERT_TRUE(u >= 0 && u < 1);
+    uniform += u;
+    uniform2 += u * u;
+    sign += stream.Child(2).Sign(i);
+  }
+  const double n = kCount, root = std::sqrt(n);
+  EXPECT_NEAR(sum[1] / n, 0, 4.5 / root);
+  EXPECT_NEAR(sum[2] / n, 1, 4.5 * std::sqrt(2) / root);
+  EXPECT_NEAR(sum[3] / n, 0, 4.5 * std::sqrt(15) / root);
+  EXPECT_NEAR(sum[4] / n, 3, 4.5 * std::sqrt(96) / root);
+  EXPECT_NEAR(lag / n, 0, 4.5 / root);
+  EXPECT_NEAR(tail / n, 0.0026998, 4.5 * std::sqrt(0.0027) / root);
+  EXPECT_NEAR(uniform / n, 0.5, 4.5 * std::sqrt(1.0 / 12) / root);
+  EXPECT_NEAR(uniform2 / n, 1.0 / 3, 4.5 * std::sqrt(4.0 / 45) / root);
+  EXPECT_NEAR(sign / n, 0, 4.5 / root);
+}
+
+TEST(RandomStream, StreamsAreUncorrelated) {
+  const RandomStream a(5, "a"), b(5, "b"), c = a.Child(1), d = RandomStream(6, "a");
+  double ab = 0, ac = 0, ad = 0;
+  for (size_t i = 0; i < kCount / 4; ++i) {
+    const double x = a.Normal(i);
+    ab += x * b.Normal(i);
+    ac += x * c.Normal(i);
+    ad += x * d.Normal(i);
+  }
+  const double limit = 4.5 * std::sqrt(kCount / 4.0);
+  EXPECT_NEAR(ab, 0, limit);
+  EXPECT_NEAR(ac, 0, limit);
+  EXPECT_NEAR(ad, 0, limit);
+}
+
+}  // namespace
+}  // namespace favor

@@ -1,0 +1,104 @@
+#include "favor/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "favor/error.h"
+
+namespace favor {
+namespace {
+
+TEST(Shape, CountsAndPrints) {
+  EXPECT_EQ(Shape().Elements(), 1);
+  EXPECT_EQ((Shape{2, 3, 4}).Elements(), 24);
+  EXPECT_EQ((Shape{2, 0, 4}).Elements(), 0);
+  EXPECT_EQ((Shape{8, 1024, 64}).ToString(), "[8, 1024, 64]");
+  EXPECT_NE((Shape{2, 3}), (Shape{2, 3, 1}));
+}
+
+TEST(Shape, RefusesNegativeHugeAndTooManySizes) {
+  EXPECT_THROW((Shape{2, -1}), Error);
+  EXPECT_THROW((Shape{int64_t{1} << 40, int64_t{1} << 40}), Error);
+  EXPECT_THROW((Shape{1, 1, 1, 1, 1}), Error);
+}
+
+TEST(Tensor, IsAlignedAndZero) {
+  Tensor tensor({3, 5});
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.Data<float>()) % 64, 0u);
+  for (int64_t i = 0; i < 15; ++i) EXPECT_EQ(tensor.Data<float>()[i], 0.0f);
+}
+
+TEST(Tensor, RefusesMoreThanTheMachineHas) {
+  try {
+    Tensor tensor({int64_t{1} << 50});
+    FAIL() << "allocated a petabyte";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
+  }
+}
+
+TEST(Tensor, TypedAccessChecksTheType) {
+  Tensor tensor({2}, DataType::kF64);
+  EXPECT_NO_THROW(tensor.Data<double>());
+  EXPECT_THROW(tensor.Data<float>(), Error);
+}
+
+TEST(Tensor, CloneIsIndependent) {
+  Tensor a({2});
+  a.Data<float>()[0] = 1;
+  Tensor b = a.Clone();
+  b.Data<float>()[0] = 2;
+  EXPECT_EQ(a.Data<float>()[0], 1);
+}
+
+TEST(View, IndexesSlicesAndPadsRank) {
+  std::vector<float> data(24);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i);
+  const View view(data.data(), {2, 3, 4});
+  EXPECT_EQ(view.At(1).shape(), (Shape{3, 4}));
+  EXPECT_EQ(*view.At(1).At(2).Data<float>(), 20);
+  const View columns = view.Range(2, 1, 2);
+  EXPECT_FALSE(columns.IsContiguous());
+  EXPECT_EQ(*columns.At(1).At(1).Data<float>(), 17);
+  EXPECT_EQ(view.AsRank4().shape(), (Shape{1, 2, 3, 4}));
+  EXPECT_TRUE(view.AsRank4().IsContiguous());
+  EXPECT_THROW(view.At(2), Error);
+  EXPECT_THROW(view.At(-1), Error);
+  EXPECT_THROW(view.Range(2, 3, 2), Error);
+  EXPECT_THROW(view.Range(3, 0, 1), Error);
+}
+
+TEST(Copy, ConvertsBetweenTypesAndStrides) {
+  std::vector<double> data(24);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<double>(i) + 0.25;
+  const ConstView columns = ConstView(data.data(), {2, 3, 4}).Range(2, 1, 2);
+  for (const DataType type : {DataType::kF32, DataType::kF64, DataType::kF16, DataType::kBF16}) {
+    Tensor packed({2, 3, 2}, type);
+    Copy(columns, packed);
+    const Tensor back = packed.To(DataType::kF64);
+    for (int64_t i = 0; i < 12; ++i) {
+      const double want = static_cast<double>(i / 2 * 4 + 1 + i % 2) + 0.25;
+      // bf16 keeps 8 significant bits.
+      EXPECT_NEAR(back.Data<double>()[i], want, type == DataType::kBF16 ? want / 256 : 0) << Name(type);
+    }
+  }
+  Tensor wrong({2, 3, 3});
+  EXPECT_THROW(Copy(columns, wrong), Error);
+}
+
+TEST(AllFinite, FindsNanAndInfinityInAnyType) {
+  for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    for (const DataType type : {DataType::kF32, DataType::kF64, DataType::kF16, DataType::kBF16}) {
+      Tensor values({5}, DataType::kF64);
+      EXPECT_TRUE(AllFinite(values.To(type)));
+      values.Data<double>()[4] = bad;
+      EXPECT_FALSE(AllFinite(values.To(type))) << Name(type);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace favor

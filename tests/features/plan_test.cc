@@ -1,0 +1,147 @@
+// Options → plan: what is refused, and what a given ω does.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "favor/error.h"
+#include "favor/features.h"
+#include "favor/random.h"
+
+namespace favor {
+namespace {
+
+using Vector = std::vector<double>;
+
+struct BadOptions {
+  const char* name;
+  FeatureOptions options;
+  int64_t heads, dim;
+  const char* says;
+};
+
+class RefusedPlan : public testing::TestWithParam<BadOptions> {};
+
+TEST_P(RefusedPlan, SaysWhy) {
+  const BadOptions& bad = GetParam();
+  try {
+    FeaturePlan::Draw(bad.options, bad.heads, bad.dim, 0);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidOption);
+    EXPECT_NE(std::string(error.what()).find(bad.says), std::string::npos) << error.what();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Plans, RefusedPlan,
+    testing::Values(
+        BadOptions{"UnknownMap", {.map = "positiv"}, 1, 8, "did you mean 'positive'?"},
+        BadOptions{"NoFeatures", {.features = 0}, 1, 8, "features: given 0, expected 1 to"},
+        BadOptions{"NegativeFeatures", {.features = -5}, 1, 8, "given -5"},
+        BadOptions{"AbsurdFeatures", {.features = int64_t{1} << 40}, 1, 8, "expected 1 to 1048576"},
+        BadOptions{"NoHeads", {}, 0, 8, "heads: given 0"}, BadOptions{"NoDim", {}, 1, 0, "dim: given 0"},
+        BadOptions{"AbsurdDim", {}, 1, 1 << 20, "dim: given 1048576"},
+        BadOptions{"TooLargeOmega", {.features = 1 << 20}, 64, 4096, "more than 2^30 elements"},
+        BadOptions{"RegularizedWithChi", {.map = "regularized", .omega_norm = OmegaNorm::kChi}, 1, 8, "right only with sqrt-d"},
+        BadOptions{"OprfWithSqrtD", {.map = "oprf", .omega_norm = OmegaNorm::kSqrtD}, 1, 8, "right only with chi"},
+        BadOptions{"OprfATooLarge", {.map = "oprf", .oprf_a = {0.125}}, 1, 8, "below 1/8"},
+        BadOptions{"OprfANan", {.map = "oprf", .oprf_a = {std::nan("")}}, 1, 8, "below 1/8"},
+        BadOptions{"OprfAWrongCount", {.map = "oprf", .oprf_a = {-0.1, -0.2}}, 3, 8, "given 2 values"},
+        BadOptions{"OprfAElsewhere", {.map = "positive", .oprf_a = {-0.1}}, 1, 8, "takes none"},
+        BadOptions{"EpsilonElsewhere", {.map = "positive", .kernel_epsilon = 1e-4}, 1, 8, "takes none"},
+        BadOptions{"NegativeEpsilon", {.map = "relu", .kernel_epsilon = -1}, 1, 8, "expected 0 to"},
+        BadOptions{"SoftmaxWithoutProjection", {.map = "positive", .projection = "none"}, 1, 8, "needs a random one"}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Plan, KnowsItsSizes) {
+  const auto plan = FeaturePlan::Draw({.map = "trigonometric", .features = 20}, 3, 8, 0);
+  EXPECT_EQ(plan.heads(), 3);
+  EXPECT_EQ(plan.dim(), 8);
+  EXPECT_EQ(plan.features(), 20);
+  EXPECT_EQ(plan.width(), 40);
+  EXPECT_NEAR(plan.LogNormalizer(2), -std::log(20) / 2, 1e-15);
+  EXPECT_NEAR(FeaturePlan::Draw({.map = "hyperbolic", .features = 20}, 1, 8, 0).LogNormalizer(0), -std::log(40) / 2, 1e-15);
+  EXPECT_EQ(FeaturePlan::Draw({.map = "elu", .projection = "none"}, 1, 8, 0).features(), 8);
+}
+
+TEST(Plan, WithGivenOmegaEqualsTheDrawnOne) {
+  Tensor x({2, 5, 6}, DataType::kF64);
+  RandomStream(1, "x").FillNormal(0, {x.Data<double>(), 60});
+  for (int64_t i = 0; i < 60; ++i) x.Data<double>()[i] *= 0.4;
+  const Context context;
+  for (const char* projection : {"gaussian", "orthogonal", "hadamard", "givens"}) {
+    for (const char* map : {"positive", "oprf", "trigonometric", "relu"}) {
+      const FeatureOptions options{.map = map, .projection = projection, .features = 9};
+      const auto drawn = FeaturePlan::Draw(options, 2, 6, 5);
+      const auto given = FeaturePlan::WithOmega(options, 2, drawn.Omega());
+      const Tensor a = Features(drawn, x, context), b = Features(given, x, context);
+      for (int64_t i = 0; i < a.shape().Elements(); ++i) {
+        EXPECT_NEAR(a.Data<double>()[i], b.Data<double>()[i], 1e-6 * (1 + std::fabs(a.Data<double>()[i])));
+      }
+      EXPECT_FALSE(given.Kernel(Vector(6), Vector(6)).has_value());
+    }
+  }
+}
+
+TEST(Plan, RefusesAnOmegaThatDoesNotFit) {
+  const auto code = [](const Tensor& omega, int64_t heads) {
+    try {
+      FeaturePlan::WithOmega({}, heads, omega);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::kIo;
+  };
+  EXPECT_EQ(code(Tensor({3}), 1), ErrorCode::kInvalidData);
+  EXPECT_EQ(code(Tensor({2, 3, 4}), 3), ErrorCode::kInvalidData);
+  EXPECT_EQ(code(Tensor({0, 4}), 1), ErrorCode::kInvalidData);
+  Tensor nan({2, 2});
+  nan.Data<float>()[3] = std::nanf("");
+  EXPECT_EQ(code(nan, 1), ErrorCode::kInvalidData);
+}
+
+TEST(Plan, KernelWithoutProjectionIsTheDotProduct) {
+  const auto plan = FeaturePlan::Draw({.map = "relu", .projection = "none", .kernel_epsilon = 0}, 1, 3, 0);
+  EXPECT_NEAR(*plan.Kernel(Vector{1, -2, 3}, Vector{2, 5, 1}), (2 + 0 + 3) / 3.0, 1e-12);
+  EXPECT_EQ(*plan.ExpectedMse(Vector{1, -2, 3}, Vector{2, 5, 1}), 0);
+  EXPECT_THROW(plan.Kernel(Vector{1}, Vector{1, 2, 3}), Error);
+}
+
+// The mean over all pairs, against the O(L²) double loop, and A against a search over its second moment.
+TEST(Oprf, TakesTheOptimalAFromTheData) {
+  const int64_t heads = 2, length = 70, d = 4;
+  Tensor q({heads, length, d}), k({heads, length + 9, d});
+  for (Tensor* tensor : {&q, &k}) {
+    std::vector<double> values(static_cast<size_t>(tensor->shape().Elements()));
+    RandomStream(tensor == &q ? 1 : 2, "rows").FillNormal(0, values);
+    for (size_t i = 0; i < values.size(); ++i) tensor->Data<float>()[i] = static_cast<float>(0.5 * values[i] + 0.2);
+  }
+  const auto a = OptimalOprfA(q, k, Context({.threads = 2}));
+  ASSERT_EQ(a.size(), 2u);
+  for (int64_t head = 0; head < heads; ++head) {
+    double square = 0;
+    for (int64_t i = 0; i < q.shape()[1]; ++i) {
+      for (int64_t j = 0; j < k.shape()[1]; ++j) {
+        for (int64_t c = 0; c < d; ++c) {
+          const double sum = q.Data<float>()[(head * q.shape()[1] + i) * d + c] + k.Data<float>()[(head * k.shape()[1] + j) * d + c];
+          square += sum * sum;
+        }
+      }
+    }
+    square /= static_cast<double>(q.shape()[1] * k.shape()[1]);
+    EXPECT_NEAR(a[static_cast<size_t>(head)], OptimalOprfA(square, d), 1e-6);
+    const auto log_second_moment = [&](double value) {
+      const double t = 1 - 8 * value;
+      return d * std::log((1 + t) / 2) - d / 2.0 * std::log(t) + square / t;
+    };
+    const double best = log_second_moment(a[static_cast<size_t>(head)]);
+    for (double step = -0.5; step <= 0.12; step += 0.001) EXPECT_GE(log_second_moment(step), best - 1e-12);
+  }
+  EXPECT_EQ(OptimalOprfA(q, k, Context({.threads = 3})), a);
+  EXPECT_EQ(OptimalOprfA(k, q, Context({.threads = 1})), a);  // the same for either side
+  EXPECT_THROW(OptimalOprfA(q, Tensor({3, 4, 4}), Context()), Error);
+}
+
+}  // namespace
+}  // namespace favor

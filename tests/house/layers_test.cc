@@ -1,0 +1,87 @@
+// The house itself: an include may point only downwards, public headers stay free of what users do not have.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <string>
+
+namespace favor {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Lower may not include higher; equals may not include each other unless they are the same folder.
+const std::map<std::string, int> kFloor = {{"core", 0}, {"io", 1}, {"data", 1}, {"kernels", 2}, {"features", 3},
+                                           {"attention", 4}, {"layers", 5}, {"models", 6}, {"train", 7}, {"lab", 8}, {"cli", 9}};
+
+template <class Visit>
+void ForEachInclude(const fs::path& folder, const Visit& visit) {
+  const std::regex include(R"re(^\s*#\s*include\s+(["<])([^">]+)[">])re");
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string extension = entry.path().extension().string();
+    if (extension != ".h" && extension != ".cc" && extension != ".cu" && extension != ".cuh") continue;
+    std::ifstream file(entry.path());
+    std::smatch match;
+    for (std::string line; std::getline(file, line);) {
+      if (std::regex_search(line, match, include)) visit(entry.path(), match[1] == "<", match[2].str());
+    }
+  }
+}
+
+TEST(House, IncludesPointDownwards) {
+  const fs::path src = fs::path(FAVOR_SOURCE_DIR) / "src";
+  int seen = 0;
+  ForEachInclude(src, [&](const fs::path& file, bool system, const std::string& target) {
+    const std::string from = fs::relative(file, src).begin()->string();
+    ASSERT_TRUE(kFloor.contains(from)) << file << " is on no floor: add it to this test and to docs/architecture.md";
+    const std::string to = *fs::path(target).begin();
+    if (system || !kFloor.contains(to)) return;
+    ++seen;
+    EXPECT_TRUE(from == to || kFloor.at(to) < kFloor.at(from)) << file << " includes " << target;
+  });
+  EXPECT_GT(seen, 50);
+}
+
+TEST(House, PublicHeadersIncludeOnlyTheStandardLibraryAndEachOther) {
+  const fs::path include = fs::path(FAVOR_SOURCE_DIR) / "include";
+  int seen = 0;
+  ForEachInclude(include, [&](const fs::path& file, bool system, const std::string& target) {
+    ++seen;
+    if (system) {
+      EXPECT_EQ(target.find_first_of("./"), std::string::npos) << file << " includes <" << target << ">";
+    } else {
+      EXPECT_TRUE(target.starts_with("favor/")) << file << " includes \"" << target << "\"";
+    }
+  });
+  EXPECT_GT(seen, 10);
+}
+
+// Reference, CPU and CUDA hold the same stems, each with its header one floor up.
+TEST(House, KernelsHaveTheSameNameEverywhere) {
+  const fs::path kernels = fs::path(FAVOR_SOURCE_DIR) / "src" / "kernels";
+  for (const char* backend : {"cpu", "cuda"}) {
+    for (const auto& entry : fs::directory_iterator(kernels / backend)) {
+      const fs::path& path = entry.path();
+      if (path.extension() == ".h" || path.extension() == ".cuh") continue;
+      EXPECT_TRUE(fs::exists(kernels / path.stem().concat(".h"))) << path;
+      EXPECT_TRUE(fs::exists(kernels / "reference" / path.stem().concat(".cc"))) << path << " has no reference twin";
+    }
+  }
+}
+
+TEST(House, NoFileIsADrawer) {
+  for (const char* top : {"src", "include"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(FAVOR_SOURCE_DIR) / top)) {
+      if (!entry.is_regular_file()) continue;
+      std::ifstream file(entry.path());
+      int lines = 0;
+      for (std::string line; std::getline(file, line);) ++lines;
+      EXPECT_LE(lines, 450) << entry.path();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace favor
