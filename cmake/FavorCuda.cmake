@@ -4,5 +4,9 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
 endif()
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
-# CMake 3.25 does not know C++20 for nvcc and ignores CMAKE_CUDA_STANDARD 20.
-add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
+# CMake 3.25 knows no C++20 for nvcc: it gets the flag by hand, and CMake is told not to ask for the standard of
+# the C++ sources.
+set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_CUDA_STANDARD_REQUIRED OFF)
+set(CMAKE_CUDA17_STANDARD_COMPILE_OPTION -std=c++20)
+set(CMAKE_CUDA17_EXTENSION_COMPILE_OPTION -std=c++20)

@@ -12,12 +12,14 @@ int main() {
 
   const favor::Context context;
   for (const int64_t m : {16, 256, 4096}) {
-    const auto plan = favor::FeaturePlan::Draw({.map = "positive", .features = m}, /*heads=*/1, /*dim=*/4, /*seed=*/1);
+    const auto plan = favor::FeaturePlan::Draw({.map = "positive", .features = m}, /*heads=*/1,
+                                               /*dim=*/4, /*seed=*/1);
     const favor::Tensor phi = favor::Features(plan, rows, context);  // [2, m]
     double estimate = 0;
     for (int64_t r = 0; r < m; ++r) estimate += phi.Data<double>()[r] * phi.Data<double>()[m + r];
-    std::printf("m = %4lld   φ(x)·φ(y) = %.4f   exp(x·y) = %.4f   expected error %.4f\n", static_cast<long long>(m),
-                estimate, *plan.Kernel(x, y), std::sqrt(*plan.ExpectedMse(x, y)));
+    std::printf("m = %4lld   φ(x)·φ(y) = %.4f   exp(x·y) = %.4f   expected error %.4f\n",
+                static_cast<long long>(m), estimate, *plan.Kernel(x, y),
+                std::sqrt(*plan.ExpectedMse(x, y)));
   }
   return 0;
 }

@@ -28,7 +28,8 @@ class TempDir {
 
   // How many entries the folder has: what a failed write left behind.
   long Entries() const {
-    return std::distance(std::filesystem::directory_iterator(path_), std::filesystem::directory_iterator());
+    return std::distance(std::filesystem::directory_iterator(path_),
+                         std::filesystem::directory_iterator());
   }
 
  private:

@@ -1,5 +1,5 @@
-// The one exception type of favor. It is thrown where arguments enter (an operation, a file reader, a
-// command); kernels do not throw.
+// The one exception type of favor. It is thrown where arguments enter (an operation, a file reader,
+// a command); kernels do not throw.
 #ifndef FAVOR_ERROR_H_
 #define FAVOR_ERROR_H_
 

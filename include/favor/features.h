@@ -1,10 +1,12 @@
-// Random features: a map φ with E[φ(x)·φ(y)] = K(x, y), so that attention with the kernel K costs O(L).
+// Random features: a map φ with E[φ(x)·φ(y)] = K(x, y), so that attention with the kernel K costs
+// O(L).
 //
-//   favor::FeaturePlan plan = favor::FeaturePlan::Draw({.map = "positive", .features = 256}, heads, dim, seed);
-//   favor::Tensor phi = favor::Features(plan, x, context);   // [heads, length, plan.width()]
+//   favor::FeaturePlan plan = favor::FeaturePlan::Draw({.map = "positive", .features = 256}, heads,
+//   dim, seed); favor::Tensor phi = favor::Features(plan, x, context);   // [heads, length,
+//   plan.width()]
 //
-// φ_r(x) = exp(E_r(x) + plan.LogNormalizer(head)) · g_r(x): an exponent and a bounded factor. Attention
-// stabilises on the exponents; nothing here is stabilised.
+// φ_r(x) = exp(E_r(x) + plan.LogNormalizer(head)) · g_r(x): an exponent and a bounded factor.
+// Attention stabilises on the exponents; nothing here is stabilised.
 #ifndef FAVOR_FEATURES_H_
 #define FAVOR_FEATURES_H_
 
@@ -34,8 +36,8 @@ struct FeatureOptions {
   int64_t features = 256;                 // m, the number of rows of ω
   std::optional<OmegaNorm> omega_norm;    // default: what the map needs
   bool shared_omega = false;              // one ω for all heads
-  std::optional<double> kernel_epsilon;   // added to f(ω·x) by generalized maps; default: the map's
-  std::vector<double> oprf_a;             // A < 1/8 of `oprf`: empty (from dim alone), one, or one per head
+  std::optional<double> kernel_epsilon;  // added to f(ω·x) by generalized maps; default: the map's
+  std::vector<double> oprf_a;  // A < 1/8 of `oprf`: empty (from dim alone), one, or one per head
 };
 
 struct FeatureMapInfo {
@@ -61,11 +63,13 @@ class FeaturePlan {
   static constexpr int64_t kMaxFeatures = int64_t{1} << 20;
   static constexpr int64_t kMaxDim = 4096;
 
-  // Throws kInvalidOption for unknown names (naming the nearest), counts out of range and combinations that
-  // would be biased: `regularized` needs √d norms, `oprf` needs χ norms, softmax maps need a projection.
+  // Throws kInvalidOption for unknown names (naming the nearest), counts out of range and
+  // combinations that would be biased: `regularized` needs √d norms, `oprf` needs χ norms, softmax
+  // maps need a projection.
   static FeaturePlan Draw(const FeatureOptions& options, int64_t heads, int64_t dim, uint64_t seed,
                           uint64_t redraw = 0);
-  // With a given ω, [m, d] or [H, m, d], instead of a drawn one; options.features and projection are ignored.
+  // With a given ω, [m, d] or [H, m, d], instead of a drawn one; options.features and projection
+  // are ignored.
   static FeaturePlan WithOmega(const FeatureOptions& options, int64_t heads, ConstView omega);
 
   int64_t heads() const;
@@ -80,11 +84,11 @@ class FeaturePlan {
   double LogNormalizer(int64_t head) const;
   double OprfA(int64_t head) const;  // 0 for other maps
 
-  // What E[φ(x)·φ(y)] is, for vectors of `dim` elements. Empty where no formula is known (√d norms of maps
-  // other than the exponential ones, or a given ω).
+  // What E[φ(x)·φ(y)] is, for vectors of `dim` elements. Empty where no formula is known (√d norms
+  // of maps other than the exponential ones, or a given ω).
   std::optional<double> Kernel(std::span<const double> x, std::span<const double> y) const;
-  // E[(φ(x)·φ(y) − Kernel(x, y))²] over draws of ω; empty where no exact formula is known (Hadamard and Givens
-  // rows, generalized maps under orthogonal rows).
+  // E[(φ(x)·φ(y) − Kernel(x, y))²] over draws of ω; empty where no exact formula is known (Hadamard
+  // and Givens rows, generalized maps under orthogonal rows).
   std::optional<double> ExpectedMse(std::span<const double> x, std::span<const double> y) const;
 
   struct Impl;
@@ -96,22 +100,23 @@ class FeaturePlan {
   std::shared_ptr<const Impl> impl_;
 };
 
-// Exponents and factors of rows x ([L, d], [H, L, d] or [B, H, L, d]), written as [..., L, width]. f64 outputs
-// are computed by the reference in double, f32 outputs by the fast kernels. x acts as it is: attention passes
-// q·d^(-1/4). All arrays lie on one device; CUDA takes f32 only.
+// Exponents and factors of rows x ([L, d], [H, L, d] or [B, H, L, d]), written as [..., L, width].
+// f64 outputs are computed by the reference in double, f32 outputs by the fast kernels. x acts as
+// it is: attention passes q·d^(-1/4). All arrays lie on one device; CUDA takes f32 only.
 void FeatureExponents(const FeaturePlan& plan, ConstView x, const Context& context, View exponents,
                       View factors);
 
-// grad_x from the gradients with respect to exponents and factors; the same types and shapes. f64 or f32.
+// grad_x from the gradients with respect to exponents and factors; the same types and shapes. f64
+// or f32.
 void FeatureExponentsBackward(const FeaturePlan& plan, ConstView x, ConstView grad_exponents,
                               ConstView grad_factors, const Context& context, View grad_x);
 
 // Unstabilised φ in f64. Throws kInvalidData where a value exceeds the range of f64.
 Tensor Features(const FeaturePlan& plan, ConstView x, const Context& context);
 
-// The A that minimises the mean logarithm of oprf's second moment over all pairs of a query and a key, one
-// per head, from O(L) statistics; queries and keys as the map sees them (scaled). It must be the same for
-// queries and keys, and frozen before a causal call.
+// The A that minimises the mean logarithm of oprf's second moment over all pairs of a query and a
+// key, one per head, from O(L) statistics; queries and keys as the map sees them (scaled). It must
+// be the same for queries and keys, and frozen before a causal call.
 std::vector<double> OptimalOprfA(ConstView queries, ConstView keys, const Context& context);
 // The same from the mean of ‖x + y‖².
 double OptimalOprfA(double mean_square_of_sum, int64_t dim);

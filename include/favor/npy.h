@@ -10,15 +10,16 @@
 
 namespace favor {
 
-// Reads a whole array. Anything else than the above is refused with kInvalidData, naming what was found:
-// not npy, truncated or with trailing bytes, Fortran order, big endian, integers, objects, rank over 4.
+// Reads a whole array. Anything else than the above is refused with kInvalidData, naming what was
+// found: not npy, truncated or with trailing bytes, Fortran order, big endian, integers, objects,
+// rank over 4.
 Tensor ReadNpy(const std::string& path);
 
 // The same from memory; `name` stands for the path in errors.
 Tensor ParseNpy(std::span<const std::byte> bytes, const std::string& name);
 
-// Writes through a temporary file that is synced and renamed: `path` is either whole or untouched. NumPy has
-// no bf16: such arrays are written as f32.
+// Writes through a temporary file that is synced and renamed: `path` is either whole or untouched.
+// NumPy has no bf16: such arrays are written as f32.
 void WriteNpy(const std::string& path, ConstView array);
 
 }  // namespace favor

@@ -1,5 +1,5 @@
-// Counter-based random numbers: draw number `index` of a stream is a pure function of (seed, stream,
-// index), so it does not matter who draws first, on which thread or machine.
+// Counter-based random numbers: draw number `index` of a stream is a pure function of (seed,
+// stream, index), so it does not matter who draws first, on which thread or machine.
 #ifndef FAVOR_RANDOM_H_
 #define FAVOR_RANDOM_H_
 

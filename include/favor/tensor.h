@@ -61,14 +61,16 @@ namespace internal {
 // The DataType that a C++ type stores.
 template <class T>
 constexpr DataType TypeOf() {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
-                "typed access exists for float and double; f16 and bf16 are storage: convert first");
+  static_assert(
+      std::is_same_v<T, float> || std::is_same_v<T, double>,
+      "typed access exists for float and double; f16 and bf16 are storage: convert first");
   return std::is_same_v<T, float> ? DataType::kF32 : DataType::kF64;
 }
 [[noreturn]] void ThrowWrongType(DataType have, DataType want);
 }  // namespace internal
 
-// Borrowed memory with shape and strides. ConstView reads, View writes; a View converts to a ConstView.
+// Borrowed memory with shape and strides. ConstView reads, View writes; a View converts to a
+// ConstView.
 template <bool kMutable>
 class BasicView {
  public:
@@ -84,8 +86,7 @@ class BasicView {
                   Device{}) {}
   BasicView(Pointer data, DataType type, const Shape& shape, const Strides& strides, Device device)
       : data_(data), type_(type), shape_(shape), strides_(strides), device_(device) {}
-  BasicView(const BasicView<true>& other)
-    requires(!kMutable)
+  BasicView(const BasicView<true>& other) requires(!kMutable)
       : BasicView(other.data(), other.type(), other.shape(), other.strides(), other.device()) {}
 
   Pointer data() const { return data_; }
@@ -139,7 +140,9 @@ class Tensor {
   int64_t Bytes() const { return shape_.Elements() * ItemBytes(type_); }
 
   View view() { return {memory_.get(), type_, shape_, RowMajorStrides(shape_), device_}; }
-  ConstView view() const { return {memory_.get(), type_, shape_, RowMajorStrides(shape_), device_}; }
+  ConstView view() const {
+    return {memory_.get(), type_, shape_, RowMajorStrides(shape_), device_};
+  }
   operator View() { return view(); }             // NOLINT: a tensor is its view
   operator ConstView() const { return view(); }  // NOLINT
   template <class T>
@@ -152,7 +155,7 @@ class Tensor {
   }
 
   Tensor Clone() const;
-  Tensor To(DataType type) const;        // converted, on the same device (CPU only)
+  Tensor To(DataType type) const;         // converted, on the same device (CPU only)
   Tensor To(const Device& device) const;  // copied, of the same type
 
  private:

@@ -43,7 +43,10 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
     const std::vector<std::string> names = Names(where);
     const std::vector<std::string_view> views(names.begin(), names.end());
     const bool option = extras[0].starts_with("-");
-    return fmt::format("{}: unknown {} '{}'{}", who, option ? "option" : chosen.empty() ? "name" : "argument",
+    return fmt::format("{}: unknown {} '{}'{}", who,
+                       option           ? "option"
+                       : chosen.empty() ? "name"
+                                        : "argument",
                        Printable(extras[0]), Suggest(extras[0], views));
   }
   std::string what = error.what();
@@ -67,7 +70,8 @@ std::span<const Command> AllCommands() {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("favor: linear-time attention. Feature maps, projections and what they estimate.", "favor");
+  CLI::App app("favor: linear-time attention. Feature maps, projections and what they estimate.",
+               "favor");
   app.set_version_flag("--version", "favor " FAVOR_VERSION, "Print the version");
   app.footer("favor help COMMAND shows the options of a command and an example.");
   app.require_subcommand(0, 1);  // `favor help features`: the second word is an argument
@@ -85,7 +89,8 @@ int Main(int argc, char** argv) {
       return kWrongUsage;
     }
     runs.at(chosen[0])();
-    if (std::fflush(stdout) != 0) return Report("output: writing to standard output failed", kFailed);
+    if (std::fflush(stdout) != 0)
+      return Report("output: writing to standard output failed", kFailed);
     return 0;
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();

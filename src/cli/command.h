@@ -1,5 +1,5 @@
-// Commands of the tool. Each file of cli/commands/ defines one function `Command NameCommand()`; the list, the
-// help and the dispatch follow from the files.
+// Commands of the tool. Each file of cli/commands/ defines one function `Command NameCommand()`;
+// the list, the help and the dispatch follow from the files.
 #ifndef FAVOR_CLI_COMMAND_H_
 #define FAVOR_CLI_COMMAND_H_
 

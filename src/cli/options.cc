@@ -10,7 +10,9 @@
 namespace favor::cli {
 namespace {
 
-std::string Who(const CLI::App& app, const std::string& option) { return app.get_name() + ": " + option; }
+std::string Who(const CLI::App& app, const std::string& option) {
+  return app.get_name() + ": " + option;
+}
 
 // The whole of `text` as a number.
 template <class T>
@@ -21,8 +23,8 @@ bool Parse(const std::string& text, T& value) {
 
 }  // namespace
 
-CLI::Option* AddInteger(CLI::App& app, const std::string& name, int64_t least, int64_t most, int64_t& value,
-                        const std::string& help) {
+CLI::Option* AddInteger(CLI::App& app, const std::string& name, int64_t least, int64_t most,
+                        int64_t& value, const std::string& help) {
   const std::string shown = std::to_string(value);
   return app
       .add_option_function<std::string>(
@@ -30,8 +32,9 @@ CLI::Option* AddInteger(CLI::App& app, const std::string& name, int64_t least, i
           [&app, &value, name, least, most](const std::string& text) {
             int64_t number = 0;
             if (!Parse(text, number) || number < least || number > most) {
-              Throw(ErrorCode::kInvalidOption, Who(app, name), "given '{}', expected a whole number from {} to {}",
-                    Printable(text), least, most);
+              Throw(ErrorCode::kInvalidOption, Who(app, name),
+                    "given '{}', expected a whole number from {} to {}", Printable(text), least,
+                    most);
             }
             value = number;
           },
@@ -48,7 +51,8 @@ CLI::Option* AddNumber(CLI::App& app, const std::string& name, const std::string
           [&app, name, store = std::move(store)](const std::string& text) {
             double number = 0;
             if (!Parse(text, number) || !std::isfinite(number)) {
-              Throw(ErrorCode::kInvalidOption, Who(app, name), "given '{}', expected a number", Printable(text));
+              Throw(ErrorCode::kInvalidOption, Who(app, name), "given '{}', expected a number",
+                    Printable(text));
             }
             store(number);
           },
@@ -56,8 +60,9 @@ CLI::Option* AddNumber(CLI::App& app, const std::string& name, const std::string
       ->type_name("NUMBER");
 }
 
-CLI::Option* AddChoice(CLI::App& app, const std::string& name, std::vector<std::string_view> choices,
-                       std::string& value, const std::string& help) {
+CLI::Option* AddChoice(CLI::App& app, const std::string& name,
+                       std::vector<std::string_view> choices, std::string& value,
+                       const std::string& help) {
   const std::string shown = value;
   return app
       .add_option_function<std::string>(
@@ -88,15 +93,16 @@ void AddFeatureOptions(CLI::App& app, FeatureOptions& options) {
   for (const FeatureMapInfo& map : Maps()) maps.push_back(map.name);
   for (const ProjectionInfo& projection : Projections()) projections.push_back(projection.name);
   AddChoice(app, "--map", maps, options.map, "Feature map (favor info lists them)");
-  AddChoice(app, "--projection", projections, options.projection, "How ω is drawn (favor info lists the ways)");
+  AddChoice(app, "--projection", projections, options.projection,
+            "How ω is drawn (favor info lists the ways)");
   AddInteger(app, "--features", 1, FeaturePlan::kMaxFeatures, options.features,
              "Number m of rows of ω; maps in two parts have 2m features");
   app.add_option_function<std::string>(
          "--omega-norm",
          [&app, &options](const std::string& text) {
            if (text != Name(OmegaNorm::kChi) && text != Name(OmegaNorm::kSqrtD)) {
-             Throw(ErrorCode::kInvalidOption, Who(app, "--omega-norm"), "given '{}', expected chi or sqrt-d",
-                   Printable(text));
+             Throw(ErrorCode::kInvalidOption, Who(app, "--omega-norm"),
+                   "given '{}', expected chi or sqrt-d", Printable(text));
            }
            options.omega_norm = text == Name(OmegaNorm::kChi) ? OmegaNorm::kChi : OmegaNorm::kSqrtD;
          },
@@ -114,14 +120,16 @@ void AddFeatureOptions(CLI::App& app, FeatureOptions& options) {
 Tensor ReadRows(const std::string& path) {
   Tensor rows = ReadNpy(path);
   if (rows.shape().rank() < 2) {
-    Throw(ErrorCode::kInvalidData, Printable(path), "given shape {}, expected [L, d], [H, L, d] or [B, H, L, d]",
-          rows.shape().ToString());
+    Throw(ErrorCode::kInvalidData, Printable(path),
+          "given shape {}, expected [L, d], [H, L, d] or [B, H, L, d]", rows.shape().ToString());
   }
   if (rows.shape().Elements() == 0) {
-    Throw(ErrorCode::kInvalidData, Printable(path), "given an empty array of shape {}, expected at least one row",
-          rows.shape().ToString());
+    Throw(ErrorCode::kInvalidData, Printable(path),
+          "given an empty array of shape {}, expected at least one row", rows.shape().ToString());
   }
-  if (!AllFinite(rows)) Throw(ErrorCode::kInvalidData, Printable(path), "given NaN or infinity, expected finite values");
+  if (!AllFinite(rows))
+    Throw(ErrorCode::kInvalidData, Printable(path),
+          "given NaN or infinity, expected finite values");
   return rows;
 }
 

@@ -16,14 +16,15 @@
 namespace favor::cli {
 
 // A whole number in [least, most].
-CLI::Option* AddInteger(CLI::App& app, const std::string& name, int64_t least, int64_t most, int64_t& value,
-                        const std::string& help);
+CLI::Option* AddInteger(CLI::App& app, const std::string& name, int64_t least, int64_t most,
+                        int64_t& value, const std::string& help);
 // A finite number.
 CLI::Option* AddNumber(CLI::App& app, const std::string& name, const std::string& help,
                        std::function<void(double)> store);
 // One of `choices`; an unknown one is answered with the nearest.
-CLI::Option* AddChoice(CLI::App& app, const std::string& name, std::vector<std::string_view> choices,
-                       std::string& value, const std::string& help);
+CLI::Option* AddChoice(CLI::App& app, const std::string& name,
+                       std::vector<std::string_view> choices, std::string& value,
+                       const std::string& help);
 
 // --threads and --seed.
 struct RunOptions {

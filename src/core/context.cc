@@ -11,8 +11,8 @@ namespace {
 
 int CheckedThreads(int threads) {
   if (threads < 0 || threads > Context::kMaxThreads) {
-    Throw(ErrorCode::kInvalidOption, "threads", "given {}, expected 1 to {} (or 0 for all cores)", threads,
-          Context::kMaxThreads);
+    Throw(ErrorCode::kInvalidOption, "threads", "given {}, expected 1 to {} (or 0 for all cores)",
+          threads, Context::kMaxThreads);
   }
   return threads == 0 ? tbb::info::default_concurrency() : threads;
 }

@@ -19,7 +19,8 @@ constexpr size_t kAlignment = 64;  // a cache line, and the widest SIMD register
 #if FAVOR_CUDA
 void CheckCuda(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  const ErrorCode code = status == cudaErrorMemoryAllocation ? ErrorCode::kOutOfMemory : ErrorCode::kUnavailable;
+  const ErrorCode code =
+      status == cudaErrorMemoryAllocation ? ErrorCode::kOutOfMemory : ErrorCode::kUnavailable;
   Throw(code, "cuda", "{}: {}", what, cudaGetErrorString(status));
 }
 #endif
@@ -33,12 +34,14 @@ std::shared_ptr<std::byte> AllocateOn(const Device& device, int64_t bytes) {
     CheckCuda(cudaSetDevice(device.index), "select GPU");
     void* memory = nullptr;
     CheckCuda(cudaMalloc(&memory, size == 0 ? kAlignment : size), "allocate GPU memory");
-    std::shared_ptr<std::byte> owner(static_cast<std::byte*>(memory), [](std::byte* p) { cudaFree(p); });
+    std::shared_ptr<std::byte> owner(static_cast<std::byte*>(memory),
+                                     [](std::byte* p) { cudaFree(p); });
     CheckCuda(cudaMemset(memory, 0, size), "clear GPU memory");
     return owner;
 #else
     Throw(ErrorCode::kUnavailable, "tensor",
-          "given device {}, but this favor was built without CUDA (cmake --preset cuda)", Name(device));
+          "given device {}, but this favor was built without CUDA (cmake --preset cuda)",
+          Name(device));
 #endif
   }
   // Linux promises more memory than there is and kills later: refuse early instead.

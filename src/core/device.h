@@ -1,4 +1,5 @@
-// Memory on a device and what devices there are. CUDA parts exist where favor was built with FAVOR_CUDA.
+// Memory on a device and what devices there are. CUDA parts exist where favor was built with
+// FAVOR_CUDA.
 #ifndef FAVOR_CORE_DEVICE_H_
 #define FAVOR_CORE_DEVICE_H_
 
@@ -29,7 +30,8 @@ struct GpuInfo {
 std::vector<GpuInfo> ListGpus();  // empty where there is no driver or no GPU
 
 int64_t PhysicalMemoryBytes();
-std::string CpuInstructionSet();  // "avx512", "avx2", "sse4.2", "neon", "baseline": the widest of this CPU
+std::string
+CpuInstructionSet();  // "avx512", "avx2", "sse4.2", "neon", "baseline": the widest of this CPU
 
 }  // namespace favor
 

@@ -20,11 +20,12 @@ template <class... Args>
   throw Error(code, who, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// " (did you mean 'positive'?)" for the name nearest to `given` by edit distance, or the list of names where
-// none is near.
+// " (did you mean 'positive'?)" for the name nearest to `given` by edit distance, or the list of
+// names where none is near.
 std::string Suggest(std::string_view given, std::span<const std::string_view> names);
 
-// Text from outside, made safe for one line of a terminal: control bytes as \xNN, cut at 80 characters.
+// Text from outside, made safe for one line of a terminal: control bytes as \xNN, cut at 80
+// characters.
 std::string Printable(std::string_view text);
 
 }  // namespace favor

@@ -1,5 +1,6 @@
-// Storage formats of 16 bits: IEEE binary16 (f16) and bfloat16 (bf16), converted by bits so that every
-// compiler and CPU gives the same result. Rounding is to nearest, ties to even, once (from double).
+// Storage formats of 16 bits: IEEE binary16 (f16) and bfloat16 (bf16), converted by bits so that
+// every compiler and CPU gives the same result. Rounding is to nearest, ties to even, once (from
+// double).
 #ifndef FAVOR_CORE_HALF_H_
 #define FAVOR_CORE_HALF_H_
 
@@ -18,7 +19,8 @@ inline uint16_t Narrow(double value) {
   constexpr uint16_t kInfinity = ((1 << kExponentBits) - 1) << kFractionBits;
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const double magnitude = std::fabs(value);
-  if (std::isnan(value)) return static_cast<uint16_t>(sign | kInfinity | (1 << (kFractionBits - 1)));
+  if (std::isnan(value))
+    return static_cast<uint16_t>(sign | kInfinity | (1 << (kFractionBits - 1)));
   if (magnitude == 0 || std::isinf(magnitude)) {
     return static_cast<uint16_t>(sign | (magnitude == 0 ? 0 : kInfinity));
   }
@@ -29,7 +31,8 @@ inline uint16_t Narrow(double value) {
   // Adding works across the subnormal boundary and when rounding carries into the exponent.
   const double bits =
       units + std::ldexp(static_cast<double>(exponent - (1 - kBias)), kFractionBits);
-  return static_cast<uint16_t>(sign | (bits >= kInfinity ? kInfinity : static_cast<uint16_t>(bits)));
+  return static_cast<uint16_t>(sign |
+                               (bits >= kInfinity ? kInfinity : static_cast<uint16_t>(bits)));
 }
 
 }  // namespace internal

@@ -1,5 +1,6 @@
-// The thread layer. Work is cut into pieces by the shape of the data, never by the number of threads, and
-// partial results are merged in the order of the pieces: the same bits for any number of threads.
+// The thread layer. Work is cut into pieces by the shape of the data, never by the number of
+// threads, and partial results are merged in the order of the pieces: the same bits for any number
+// of threads.
 #ifndef FAVOR_CORE_PARALLEL_H_
 #define FAVOR_CORE_PARALLEL_H_
 
@@ -16,7 +17,8 @@
 
 namespace favor {
 
-// Calls body(piece) once for each piece in [0, pieces), in any order. Pieces must not share outputs.
+// Calls body(piece) once for each piece in [0, pieces), in any order. Pieces must not share
+// outputs.
 template <class Body>
 void ParallelFor(const Context& context, int64_t pieces, const Body& body) {
   if (context.threads() == 1 || pieces <= 1) {
@@ -36,12 +38,12 @@ void ParallelFor(const Context& context, int64_t pieces, const Body& body) {
 // Cuts [0, total) into pieces of `grain` (the last may be shorter) and calls body(begin, end).
 template <class Body>
 void ParallelForBlocks(const Context& context, int64_t total, int64_t grain, const Body& body) {
-  ParallelFor(context, (total + grain - 1) / grain, [&](int64_t piece) {
-    body(piece * grain, std::min(total, (piece + 1) * grain));
-  });
+  ParallelFor(context, (total + grain - 1) / grain,
+              [&](int64_t piece) { body(piece * grain, std::min(total, (piece + 1) * grain)); });
 }
 
-// Folds part(begin, end) over the blocks of [0, total), from left to right: merge(accumulated, next).
+// Folds part(begin, end) over the blocks of [0, total), from left to right: merge(accumulated,
+// next).
 template <class Partial, class Part, class Merge>
 Partial ParallelReduce(const Context& context, int64_t total, int64_t grain, Partial start,
                        const Part& part, const Merge& merge) {

@@ -44,12 +44,16 @@ void Progress::Update(int64_t done, const std::string& note) {
   if (quiet_) return;
   const Clock::time_point now = Clock::now();
   const bool last = done >= total_;
-  if (!last && now - last_ < (terminal_ ? Clock::duration(kBarInterval) : Clock::duration(kLineInterval))) return;
+  if (!last &&
+      now - last_ < (terminal_ ? Clock::duration(kBarInterval) : Clock::duration(kLineInterval)))
+    return;
   last_ = now;
   shown_ = true;
   const double share = static_cast<double>(done) / static_cast<double>(total_);
   const double elapsed = std::chrono::duration<double>(now - start_).count();
-  const std::string left = last ? Duration(elapsed) : done > 0 ? Duration(elapsed / share - elapsed) + " left" : "";
+  const std::string left = last       ? Duration(elapsed)
+                           : done > 0 ? Duration(elapsed / share - elapsed) + " left"
+                                      : "";
   if (!terminal_) {
     fmt::print(stderr, "{}: {}/{} {} {}\n", title_, done, total_, left, note);
     return;

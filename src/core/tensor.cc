@@ -16,7 +16,8 @@ constexpr int64_t kMaxElements = int64_t{1} << 62;
 
 void RequireCpu(const Device& device, std::string_view who) {
   if (device.kind != DeviceKind::kCpu) {
-    Throw(ErrorCode::kUnavailable, who, "given an array on {}, expected one on the cpu", Name(device));
+    Throw(ErrorCode::kUnavailable, who, "given an array on {}, expected one on the cpu",
+          Name(device));
   }
 }
 
@@ -60,7 +61,8 @@ void ForEachElement(const ConstView& from, const ConstView& to, const Body& body
       for (int64_t k = 0; k < f.size(2); ++k) {
         const int64_t f_row = i * f.stride(0) + j * f.stride(1) + k * f.stride(2);
         const int64_t t_row = i * t.stride(0) + j * t.stride(1) + k * t.stride(2);
-        for (int64_t l = 0; l < f.size(3); ++l) body(f_row + l * f.stride(3), t_row + l * t.stride(3));
+        for (int64_t l = 0; l < f.size(3); ++l)
+          body(f_row + l * f.stride(3), t_row + l * t.stride(3));
       }
     }
   }
@@ -101,7 +103,8 @@ std::string Name(const Device& device) {
 
 Shape::Shape(std::span<const int64_t> sizes) {
   if (sizes.size() > kMaxRank) {
-    Throw(ErrorCode::kInvalidData, "shape", "given {} dimensions, expected at most {}", sizes.size(), kMaxRank);
+    Throw(ErrorCode::kInvalidData, "shape", "given {} dimensions, expected at most {}",
+          sizes.size(), kMaxRank);
   }
   for (const int64_t size : sizes) {
     if (size < 0) {
@@ -131,7 +134,8 @@ Strides RowMajorStrides(const Shape& shape) {
 }
 
 void internal::ThrowWrongType(DataType have, DataType want) {
-  Throw(ErrorCode::kInvalidData, "view", "given elements of type {}, expected {}", Name(have), Name(want));
+  Throw(ErrorCode::kInvalidData, "view", "given elements of type {}, expected {}", Name(have),
+        Name(want));
 }
 
 template <bool kMutable>
@@ -161,7 +165,8 @@ BasicView<kMutable> BasicView<kMutable>::Range(int axis, int64_t begin, int64_t 
   for (int i = 0; i < rank(); ++i) sizes[static_cast<size_t>(i)] = i == axis ? count : size(i);
   using Byte = std::conditional_t<kMutable, std::byte, const std::byte>;
   return {static_cast<Byte*>(data_) + begin * stride(axis) * ItemBytes(type_), type_,
-          Shape(std::span<const int64_t>(sizes.data(), static_cast<size_t>(rank()))), strides_, device_};
+          Shape(std::span<const int64_t>(sizes.data(), static_cast<size_t>(rank()))), strides_,
+          device_};
 }
 
 template <bool kMutable>
@@ -187,7 +192,8 @@ template class BasicView<false>;
 Tensor::Tensor(const Shape& shape, DataType type, Device device)
     : shape_(shape), type_(type), device_(device) {
   if (shape.Elements() > kMaxElements / ItemBytes(type)) {
-    Throw(ErrorCode::kOutOfMemory, "tensor", "given shape {}, larger than any memory", shape.ToString());
+    Throw(ErrorCode::kOutOfMemory, "tensor", "given shape {}, larger than any memory",
+          shape.ToString());
   }
   memory_ = AllocateOn(device, Bytes());
 }

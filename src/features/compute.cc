@@ -14,19 +14,21 @@ constexpr int64_t kReferenceRows = 64;  // rows a task takes through the double 
 // The shape of φ for rows of shape `x`; throws unless x fits the plan.
 Shape CheckedShape(const FeaturePlan& plan, const Shape& x) {
   if (x.rank() < 2) {
-    Throw(ErrorCode::kInvalidData, "features", "given shape {}, expected [L, d], [H, L, d] or [B, H, L, d]",
-          x.ToString());
+    Throw(ErrorCode::kInvalidData, "features",
+          "given shape {}, expected [L, d], [H, L, d] or [B, H, L, d]", x.ToString());
   }
   if (x.Elements() == 0) {
-    Throw(ErrorCode::kInvalidData, "features", "given shape {}, expected at least one row", x.ToString());
+    Throw(ErrorCode::kInvalidData, "features", "given shape {}, expected at least one row",
+          x.ToString());
   }
   if (x[x.rank() - 1] != plan.dim()) {
-    Throw(ErrorCode::kInvalidData, "features", "given shape {}, expected rows of dim {}", x.ToString(), plan.dim());
+    Throw(ErrorCode::kInvalidData, "features", "given shape {}, expected rows of dim {}",
+          x.ToString(), plan.dim());
   }
   const int64_t heads = x.rank() >= 3 ? x[x.rank() - 3] : 1;
   if (heads != plan.heads()) {
-    Throw(ErrorCode::kInvalidData, "features", "given shape {} with {} heads, expected {}", x.ToString(), heads,
-          plan.heads());
+    Throw(ErrorCode::kInvalidData, "features", "given shape {} with {} heads, expected {}",
+          x.ToString(), heads, plan.heads());
   }
   std::vector<int64_t> sizes;
   for (int axis = 0; axis < x.rank(); ++axis) sizes.push_back(x[axis]);
@@ -34,17 +36,21 @@ Shape CheckedShape(const FeaturePlan& plan, const Shape& x) {
   return Shape(std::span<const int64_t>(sizes));
 }
 
-void CheckArray(std::string_view who, const ConstView& array, const Shape& shape, DataType type, Device device) {
-  if (array.shape() != shape || array.type() != type || array.device() != device || !array.IsContiguous()) {
-    Throw(ErrorCode::kInvalidData, "features", "{}: given {} {} on {}, expected contiguous {} {} on {}", who,
-          Name(array.type()), array.shape().ToString(), Name(array.device()), Name(type), shape.ToString(),
+void CheckArray(std::string_view who, const ConstView& array, const Shape& shape, DataType type,
+                Device device) {
+  if (array.shape() != shape || array.type() != type || array.device() != device ||
+      !array.IsContiguous()) {
+    Throw(ErrorCode::kInvalidData, "features",
+          "{}: given {} {} on {}, expected contiguous {} {} on {}", who, Name(array.type()),
+          array.shape().ToString(), Name(array.device()), Name(type), shape.ToString(),
           Name(device));
   }
 }
 
 void CheckComputeType(DataType type) {
   if (type != DataType::kF32 && type != DataType::kF64) {
-    Throw(ErrorCode::kInvalidData, "features", "given outputs of type {}, expected f32 or f64", Name(type));
+    Throw(ErrorCode::kInvalidData, "features", "given outputs of type {}, expected f32 or f64",
+          Name(type));
   }
 }
 
@@ -56,7 +62,8 @@ ConstView Converted(ConstView array, DataType type, Tensor& storage) {
   return std::as_const(storage).view();
 }
 
-// Calls body(head features, first row) for each [batch, head] in order; rows are counted through the array.
+// Calls body(head features, first row) for each [batch, head] in order; rows are counted through
+// the array.
 template <class Body>
 void ForEachHead(const FeaturePlan& plan, const Shape& x, const Body& body) {
   const int64_t length = x[x.rank() - 2];
@@ -79,20 +86,22 @@ void FeatureExponents(const FeaturePlan& plan, ConstView x, const Context& conte
 #if FAVOR_CUDA
     CheckArray("x", x, x.shape(), DataType::kF32, x.device());
     ForEachHead(plan, x.shape(), [&](const kernels::HeadFeatures& head, int64_t row, int64_t rows) {
-      kernels::cuda::Features(head, x.Data<float>() + row * d, rows, exponents.Data<float>() + row * width,
+      kernels::cuda::Features(head, x.Data<float>() + row * d, rows,
+                              exponents.Data<float>() + row * width,
                               factors.Data<float>() + row * width);
     });
     return;
 #else
-    Throw(ErrorCode::kUnavailable, "features", "given arrays on {}, but this favor was built without CUDA",
-          Name(x.device()));
+    Throw(ErrorCode::kUnavailable, "features",
+          "given arrays on {}, but this favor was built without CUDA", Name(x.device()));
 #endif
   }
   Tensor storage;
   x = Converted(x, exponents.type(), storage);
   ForEachHead(plan, x.shape(), [&](const kernels::HeadFeatures& head, int64_t row, int64_t rows) {
     if (exponents.type() == DataType::kF32) {
-      kernels::cpu::Features(head, x.Data<float>() + row * d, rows, context, exponents.Data<float>() + row * width,
+      kernels::cpu::Features(head, x.Data<float>() + row * d, rows, context,
+                             exponents.Data<float>() + row * width,
                              factors.Data<float>() + row * width);
       return;
     }
@@ -116,9 +125,9 @@ void FeatureExponentsBackward(const FeaturePlan& plan, ConstView x, ConstView gr
   x = Converted(x, grad_x.type(), storage);
   ForEachHead(plan, x.shape(), [&](const kernels::HeadFeatures& head, int64_t row, int64_t rows) {
     if (grad_x.type() == DataType::kF32) {
-      kernels::cpu::FeaturesBackward(head, x.Data<float>() + row * d, grad_exponents.Data<float>() + row * width,
-                                     grad_factors.Data<float>() + row * width, rows, context,
-                                     grad_x.Data<float>() + row * d);
+      kernels::cpu::FeaturesBackward(
+          head, x.Data<float>() + row * d, grad_exponents.Data<float>() + row * width,
+          grad_factors.Data<float>() + row * width, rows, context, grad_x.Data<float>() + row * d);
       return;
     }
     ParallelForBlocks(context, rows, kReferenceRows, [&](int64_t begin, int64_t end) {

@@ -65,7 +65,8 @@ std::vector<double> OptimalOprfA(ConstView queries, ConstView keys, const Contex
   if (queries.rank() < 2 || keys.rank() < 2 || q.size(1) != k.size(1) || q.size(3) != k.size(3) ||
       q.shape().Elements() == 0 || k.shape().Elements() == 0) {
     Throw(ErrorCode::kInvalidData, "oprf A",
-          "given queries {} and keys {}, expected [L, d] to [B, H, L, d] with the same heads and dim, not empty",
+          "given queries {} and keys {}, expected [L, d] to [B, H, L, d] with the same heads and "
+          "dim, not empty",
           queries.shape().ToString(), keys.shape().ToString());
   }
   std::vector<double> result;

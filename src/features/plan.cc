@@ -24,7 +24,8 @@ const MapEntry& FindMapOrThrow(std::string_view name) {
   if (const MapEntry* entry = kernels::FindMap(name)) return *entry;
   std::vector<std::string_view> names;
   for (const MapEntry& entry : kernels::AllMaps()) names.push_back(entry.traits->info.name);
-  Throw(ErrorCode::kInvalidOption, "map", "unknown name '{}'{}", Printable(name), Suggest(name, names));
+  Throw(ErrorCode::kInvalidOption, "map", "unknown name '{}'{}", Printable(name),
+        Suggest(name, names));
 }
 
 void CheckRange(std::string_view who, int64_t given, int64_t most) {
@@ -36,8 +37,9 @@ void CheckRange(std::string_view who, int64_t given, int64_t most) {
 OmegaNorm ChooseNorm(const FeatureOptions& options, const MapTraits& traits) {
   const OmegaNorm norm = options.omega_norm.value_or(traits.only_norm.value_or(OmegaNorm::kChi));
   if (traits.only_norm && norm != *traits.only_norm) {
-    Throw(ErrorCode::kInvalidOption, "omega norm", "given {}, but the map '{}' is right only with {}", Name(norm),
-          traits.info.name, Name(*traits.only_norm));
+    Throw(ErrorCode::kInvalidOption, "omega norm",
+          "given {}, but the map '{}' is right only with {}", Name(norm), traits.info.name,
+          Name(*traits.only_norm));
   }
   return norm;
 }
@@ -47,7 +49,8 @@ double ChooseEpsilon(const FeatureOptions& options, const MapTraits& traits) {
   const double epsilon = *options.kernel_epsilon;
   if (!traits.info.default_epsilon) {
     Throw(ErrorCode::kInvalidOption, "kernel epsilon",
-          "given {}, but the map '{}' takes none (it is stabilised exactly)", epsilon, traits.info.name);
+          "given {}, but the map '{}' takes none (it is stabilised exactly)", epsilon,
+          traits.info.name);
   }
   if (!(epsilon >= 0 && epsilon <= 1e6)) {
     Throw(ErrorCode::kInvalidOption, "kernel epsilon", "given {}, expected 0 to 1e6", epsilon);
@@ -55,20 +58,22 @@ double ChooseEpsilon(const FeatureOptions& options, const MapTraits& traits) {
   return epsilon;
 }
 
-// A per head; the default assumes queries and keys of unit variance scaled by d^(−1/4): mean ‖x+y‖² = 2√d.
-double ChooseOprfA(const FeatureOptions& options, const MapTraits& traits, int64_t heads, int64_t head,
-                   int64_t dim) {
+// A per head; the default assumes queries and keys of unit variance scaled by d^(−1/4): mean ‖x+y‖²
+// = 2√d.
+double ChooseOprfA(const FeatureOptions& options, const MapTraits& traits, int64_t heads,
+                   int64_t head, int64_t dim) {
   const auto& given = options.oprf_a;
   if (!traits.uses_oprf_a) {
     if (!given.empty()) {
-      Throw(ErrorCode::kInvalidOption, "oprf A", "given {}, but the map '{}' takes none", given[0], traits.info.name);
+      Throw(ErrorCode::kInvalidOption, "oprf A", "given {}, but the map '{}' takes none", given[0],
+            traits.info.name);
     }
     return 0;
   }
   if (given.empty()) return OptimalOprfA(2 * std::sqrt(static_cast<double>(dim)), dim);
   if (given.size() != 1 && given.size() != static_cast<size_t>(heads)) {
-    Throw(ErrorCode::kInvalidOption, "oprf A", "given {} values, expected one, or one for each of {} heads",
-          given.size(), heads);
+    Throw(ErrorCode::kInvalidOption, "oprf A",
+          "given {} values, expected one, or one for each of {} heads", given.size(), heads);
   }
   const double a = given[given.size() == 1 ? 0 : static_cast<size_t>(head)];
   if (!(a < 0.125 && a > -1e6)) {
@@ -78,11 +83,10 @@ double ChooseOprfA(const FeatureOptions& options, const MapTraits& traits, int64
 }
 
 std::vector<double> SquaredRowNorms(const kernels::Omega& omega) {
-  const auto m = static_cast<size_t>(omega.features), d = static_cast<size_t>(omega.dim);
-  std::vector<double> identity(d * d, 0.0), columns(d * m), norms(m, 0.0);
-  for (size_t i = 0; i < d; ++i) identity[i * d + i] = 1;
-  kernels::reference::Project(omega, identity.data(), omega.dim, columns.data());
-  for (size_t i = 0; i < columns.size(); ++i) norms[i % m] += columns[i] * columns[i];
+  const std::vector<double> rows = kernels::reference::DenseRows(omega);
+  const auto d = static_cast<size_t>(omega.dim);
+  std::vector<double> norms(static_cast<size_t>(omega.features), 0.0);
+  for (size_t i = 0; i < rows.size(); ++i) norms[i / d] += rows[i] * rows[i];
   return norms;
 }
 
@@ -103,8 +107,8 @@ HeadFeatures MakeHead(const MapEntry& map, kernels::Omega omega, double epsilon,
 
 // Checks what does not depend on ω and makes the heads with omega(head).
 template <class MakeOmega>
-std::shared_ptr<const FeaturePlan::Impl> MakeImpl(const FeatureOptions& options, int64_t heads, int64_t dim,
-                                                  const ProjectionEntry* projection,
+std::shared_ptr<const FeaturePlan::Impl> MakeImpl(const FeatureOptions& options, int64_t heads,
+                                                  int64_t dim, const ProjectionEntry* projection,
                                                   bool one_omega, const MakeOmega& make_omega) {
   const MapEntry& map = FindMapOrThrow(options.map);
   const MapTraits& traits = *map.traits;
@@ -132,7 +136,8 @@ double FeatureDot(const HeadFeatures& head, std::span<const double> x, std::span
   kernels::reference::Features(head, y.data(), 1, exponents_y.data(), factors_y.data());
   double sum = 0;
   for (size_t r = 0; r < width; ++r) {
-    sum += std::exp(exponents_x[r] + exponents_y[r] + 2 * head.log_normalizer) * factors_x[r] * factors_y[r];
+    sum += std::exp(exponents_x[r] + exponents_y[r] + 2 * head.log_normalizer) * factors_x[r] *
+           factors_y[r];
   }
   return sum;
 }
@@ -153,11 +158,12 @@ kernels::Moments TheoryOf(const FeaturePlan::Impl& impl, std::span<const double>
                                  .oprf_a = head.oprf_a});
 }
 
-void CheckPair(const FeaturePlan::Impl& impl, std::span<const double> x, std::span<const double> y) {
+void CheckPair(const FeaturePlan::Impl& impl, std::span<const double> x,
+               std::span<const double> y) {
   const auto d = static_cast<size_t>(impl.dim);
   if (x.size() != d || y.size() != d) {
-    Throw(ErrorCode::kInvalidData, "kernel", "given vectors of {} and {} elements, expected {}", x.size(),
-          y.size(), d);
+    Throw(ErrorCode::kInvalidData, "kernel", "given vectors of {} and {} elements, expected {}",
+          x.size(), y.size(), d);
   }
 }
 
@@ -183,47 +189,54 @@ std::span<const ProjectionInfo> Projections() {
   return infos;
 }
 
-FeaturePlan FeaturePlan::Draw(const FeatureOptions& options, int64_t heads, int64_t dim, uint64_t seed,
-                              uint64_t redraw) {
+FeaturePlan FeaturePlan::Draw(const FeatureOptions& options, int64_t heads, int64_t dim,
+                              uint64_t seed, uint64_t redraw) {
   const ProjectionEntry& projection = FindProjection(options.projection);
   const MapTraits& traits = *FindMapOrThrow(options.map).traits;
   CheckRange("heads", heads, kMaxHeads);
   CheckRange("dim", dim, kMaxDim);
   CheckRange("features", options.features, kMaxFeatures);
   if (!projection.random && !traits.may_skip_projection) {
-    Throw(ErrorCode::kInvalidOption, "projection", "given '{}', but the map '{}' needs a random one",
-          projection.info.name, traits.info.name);
+    Throw(ErrorCode::kInvalidOption, "projection",
+          "given '{}', but the map '{}' needs a random one", projection.info.name,
+          traits.info.name);
   }
   const int64_t drawn_heads = options.shared_omega ? 1 : heads;
   if (options.features > kMaxOmegaElements / (dim * drawn_heads)) {
-    Throw(ErrorCode::kInvalidOption, "features", "given {} for {} heads of dim {}: ω has more than 2^30 elements",
-          options.features, drawn_heads, dim);
+    Throw(ErrorCode::kInvalidOption, "features",
+          "given {} for {} heads of dim {}: ω has more than 2^30 elements", options.features,
+          drawn_heads, dim);
   }
   const RandomStream stream = RandomStream(seed, "omega").Child(redraw);
   const bool one_omega = options.shared_omega || heads == 1 || !projection.random;
-  return FeaturePlan(MakeImpl(options, heads, dim, &projection, one_omega, [&](int64_t head, OmegaNorm norm) {
-    return projection.draw({.features = options.features,
-                            .dim = dim,
-                            .norm = norm,
-                            .stream = stream.Child(static_cast<uint64_t>(head))});
-  }));
+  return FeaturePlan(
+      MakeImpl(options, heads, dim, &projection, one_omega, [&](int64_t head, OmegaNorm norm) {
+        return projection.draw({.features = options.features,
+                                .dim = dim,
+                                .norm = norm,
+                                .stream = stream.Child(static_cast<uint64_t>(head))});
+      }));
 }
 
 FeaturePlan FeaturePlan::WithOmega(const FeatureOptions& options, int64_t heads, ConstView omega) {
   CheckRange("heads", heads, kMaxHeads);
   if (omega.rank() != 2 && omega.rank() != 3) {
-    Throw(ErrorCode::kInvalidData, "omega", "given shape {}, expected [features, dim] or [heads, features, dim]",
+    Throw(ErrorCode::kInvalidData, "omega",
+          "given shape {}, expected [features, dim] or [heads, features, dim]",
           omega.shape().ToString());
   }
   if (omega.rank() == 3 && omega.size(0) != heads) {
-    Throw(ErrorCode::kInvalidData, "omega", "given shape {} for {} heads", omega.shape().ToString(), heads);
+    Throw(ErrorCode::kInvalidData, "omega", "given shape {} for {} heads", omega.shape().ToString(),
+          heads);
   }
   const int64_t m = omega.size(omega.rank() - 2), d = omega.size(omega.rank() - 1);
   if (m < 1 || m > kMaxFeatures || d < 1 || d > kMaxDim) {
-    Throw(ErrorCode::kInvalidData, "omega", "given shape {}, expected 1 to {} features and dim 1 to {}",
-          omega.shape().ToString(), kMaxFeatures, kMaxDim);
+    Throw(ErrorCode::kInvalidData, "omega",
+          "given shape {}, expected 1 to {} features and dim 1 to {}", omega.shape().ToString(),
+          kMaxFeatures, kMaxDim);
   }
-  if (!AllFinite(omega)) Throw(ErrorCode::kInvalidData, "omega", "given NaN or infinity, expected finite values");
+  if (!AllFinite(omega))
+    Throw(ErrorCode::kInvalidData, "omega", "given NaN or infinity, expected finite values");
   const bool one_omega = omega.rank() == 2 || heads == 1;
   return FeaturePlan(MakeImpl(options, heads, d, nullptr, one_omega, [&](int64_t head, OmegaNorm) {
     kernels::Omega result{.features = m, .dim = d, .padded_dim = d};
@@ -244,36 +257,35 @@ double FeaturePlan::LogNormalizer(int64_t head) const { return impl_->Head(head)
 double FeaturePlan::OprfA(int64_t head) const { return impl_->Head(head).oprf_a; }
 
 Tensor FeaturePlan::Omega() const {
-  const int64_t m = features(), d = dim();
   const auto count = static_cast<int64_t>(impl_->head_features.size());
-  Tensor result(heads() > 1 && count == 1 ? Shape{m, d} : Shape{count, m, d});
+  Tensor result(heads() > 1 && count == 1 ? Shape{features(), dim()}
+                                          : Shape{count, features(), dim()});
   float* out = result.Data<float>();
-  std::vector<double> identity(static_cast<size_t>(d * d), 0.0), columns(static_cast<size_t>(d * m));
-  for (int64_t i = 0; i < d; ++i) identity[static_cast<size_t>(i * d + i)] = 1;
   for (const HeadFeatures& head : impl_->head_features) {
-    kernels::reference::Project(head.omega, identity.data(), d, columns.data());  // ωᵀ
-    for (int64_t r = 0; r < m; ++r) {
-      for (int64_t i = 0; i < d; ++i) *out++ = static_cast<float>(columns[static_cast<size_t>(i * m + r)]);
-    }
+    for (const double value : kernels::reference::DenseRows(head.omega))
+      *out++ = static_cast<float>(value);
   }
   return result;
 }
 
-std::optional<double> FeaturePlan::Kernel(std::span<const double> x, std::span<const double> y) const {
+std::optional<double> FeaturePlan::Kernel(std::span<const double> x,
+                                          std::span<const double> y) const {
   CheckPair(*impl_, x, y);
   if (impl_->projection == nullptr) return std::nullopt;
   if (!impl_->projection->random) return FeatureDot(impl_->head_features[0], x, y);
   return TheoryOf(*impl_, x, y).mean;
 }
 
-std::optional<double> FeaturePlan::ExpectedMse(std::span<const double> x, std::span<const double> y) const {
+std::optional<double> FeaturePlan::ExpectedMse(std::span<const double> x,
+                                               std::span<const double> y) const {
   CheckPair(*impl_, x, y);
   if (impl_->projection == nullptr) return std::nullopt;
   if (!impl_->projection->random) return 0.0;
   // Var = (E X² − F²)/m + P(E X₁X₂ − F²)/m² with P ordered pairs of rows inside blocks.
   const auto pairs = impl_->projection->haar_pairs(features(), dim());
   const kernels::Moments moments = TheoryOf(*impl_, x, y);
-  if (!pairs || !moments.mean || !moments.second || (*pairs > 0 && !moments.cross)) return std::nullopt;
+  if (!pairs || !moments.mean || !moments.second || (*pairs > 0 && !moments.cross))
+    return std::nullopt;
   const auto m = static_cast<double>(features());
   const double square = *moments.mean * *moments.mean;
   const double coupling = *pairs > 0 ? *pairs * (*moments.cross - square) / (m * m) : 0;

@@ -27,12 +27,14 @@ const ProjectionEntry& FindProjection(std::string_view name) {
     if (entry.info.name == name) return entry;
     names.push_back(entry.info.name);
   }
-  Throw(ErrorCode::kInvalidOption, "projection", "unknown name '{}'{}", Printable(name), Suggest(name, names));
+  Throw(ErrorCode::kInvalidOption, "projection", "unknown name '{}'{}", Printable(name),
+        Suggest(name, names));
 }
 
 std::vector<double> RowLengths(const DrawRequest& request, int64_t omega_dim) {
   const auto n = static_cast<size_t>(omega_dim);
-  std::vector<double> lengths(static_cast<size_t>(request.features), std::sqrt(static_cast<double>(n)));
+  std::vector<double> lengths(static_cast<size_t>(request.features),
+                              std::sqrt(static_cast<double>(n)));
   if (request.norm == OmegaNorm::kSqrtD) return lengths;
   const RandomStream stream = request.stream.Child(1);
   std::vector<double> gaussian(n);
@@ -61,7 +63,8 @@ StructuredBuilder::StructuredBuilder(const DrawRequest& request, int64_t padded_
       omega_{.features = request.features, .dim = request.dim, .padded_dim = padded_dim} {}
 
 StructuredBuilder& StructuredBuilder::Signs() {
-  omega_.stages.push_back({.kind = kernels::OmegaStage::Kind::kSigns, .first_parameter = parameters_});
+  omega_.stages.push_back(
+      {.kind = kernels::OmegaStage::Kind::kSigns, .first_parameter = parameters_});
   parameters_ += omega_.padded_dim;
   return *this;
 }

@@ -74,9 +74,11 @@ void AtomicFile::Commit() {
     if (fsync(descriptor_) != 0) Fail("syncing failed");
     if (rename(temporary_.c_str(), target_.c_str()) != 0) Fail("renaming failed");
     temporary_.clear();
-    // The rename itself is durable once the folder is synced; some file systems cannot, which is not an error.
+    // The rename itself is durable once the folder is synced; some file systems cannot, which is
+    // not an error.
     const std::string folder = std::filesystem::path(target_).parent_path().string();
-    const int directory = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int directory =
+        open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory >= 0) {
       fsync(directory);
       close(directory);

@@ -9,9 +9,10 @@
 
 namespace favor::io {
 
-// Bytes go to a temporary file beside `path`; Commit syncs it and renames it over `path`. Without Commit
-// the destructor removes it. A path that is a device or a pipe is written directly, since renaming would
-// replace it; a symbolic link keeps pointing where it points and its target is replaced.
+// Bytes go to a temporary file beside `path`; Commit syncs it and renames it over `path`. Without
+// Commit the destructor removes it. A path that is a device or a pipe is written directly, since
+// renaming would replace it; a symbolic link keeps pointing where it points and its target is
+// replaced.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);  // throws kIo where the folder cannot be written

@@ -29,7 +29,8 @@ size_t InputFile::Read(std::span<std::byte> out) {
   while (done < out.size()) {
     const ssize_t count = read(descriptor_, out.data() + done, out.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) Throw(ErrorCode::kIo, Printable(path_), "cannot be read: {}", std::strerror(errno));
+    if (count < 0)
+      Throw(ErrorCode::kIo, Printable(path_), "cannot be read: {}", std::strerror(errno));
     if (count == 0) break;
     done += static_cast<size_t>(count);
   }

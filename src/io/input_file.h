@@ -18,7 +18,7 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   std::optional<size_t> Size() const { return size_; }  // none for pipes and devices
-  size_t Read(std::span<std::byte> out);                // fills `out` or stops at the end of the file
+  size_t Read(std::span<std::byte> out);  // fills `out` or stops at the end of the file
   std::string ReadRest();
 
  private:

@@ -1,6 +1,6 @@
-// The npy format (numpy/lib/format.py): "\x93NUMPY", version (2 bytes), header length (2 bytes in version 1,
-// 4 in 2 and 3), then a Python dictionary literal with exactly the keys descr, fortran_order, shape, padded
-// with spaces and ended by a newline; then the elements.
+// The npy format (numpy/lib/format.py): "\x93NUMPY", version (2 bytes), header length (2 bytes in
+// version 1, 4 in 2 and 3), then a Python dictionary literal with exactly the keys descr,
+// fortran_order, shape, padded with spaces and ended by a newline; then the elements.
 #include "favor/npy.h"
 
 #include <algorithm>
@@ -26,7 +26,8 @@ struct Header {
   std::vector<int64_t> shape;
 };
 
-// Reads the dictionary literal: strings, True/False, and a tuple of integers are all that may occur.
+// Reads the dictionary literal: strings, True/False, and a tuple of integers are all that may
+// occur.
 class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& name) : text_(text), name_(name) {}
@@ -48,8 +49,9 @@ class HeaderParser {
         has_shape = true;
         header.shape = Tuple();
       } else {
-        Fail(fmt::format("header has the key '{}', expected descr, fortran_order and shape once each",
-                         Printable(key)));
+        Fail(fmt::format(
+            "header has the key '{}', expected descr, fortran_order and shape once each",
+            Printable(key)));
       }
       if (!Accept(',')) {
         Expect('}');
@@ -97,7 +99,8 @@ class HeaderParser {
   std::string String() {
     SkipSpace();
     const char quote = position_ < text_.size() ? text_[position_] : '\0';
-    if (quote != '\'' && quote != '"') Fail(fmt::format("expected a string at byte {} of the header", position_));
+    if (quote != '\'' && quote != '"')
+      Fail(fmt::format("expected a string at byte {} of the header", position_));
     const size_t end = text_.find(quote, position_ + 1);
     if (end == std::string_view::npos) Fail("header has a string without an end");
     const std::string value(text_.substr(position_ + 1, end - position_ - 1));
@@ -144,7 +147,8 @@ class HeaderParser {
       if (value > (INT64_MAX - digit) / 10) Fail("shape has a size beyond 63 bits");
       value = value * 10 + digit;
     }
-    if (position_ == begin) Fail(fmt::format("expected a size at byte {} of the header", position_));
+    if (position_ == begin)
+      Fail(fmt::format("expected a size at byte {} of the header", position_));
     if (position_ < text_.size() && text_[position_] == 'L') ++position_;  // Python 2 wrote 3L
     return value;
   }
@@ -172,7 +176,8 @@ DataType TypeOfDescr(const std::string& descr, const std::string& name) {
   } else if (kind == 'c') {
     found = fmt::format("complex numbers ('{}')", Printable(descr));
   }
-  Throw(ErrorCode::kInvalidData, Printable(name), "given {}, expected little-endian f16, f32 or f64", found);
+  Throw(ErrorCode::kInvalidData, Printable(name),
+        "given {}, expected little-endian f16, f32 or f64", found);
 }
 
 std::string Describe(const std::vector<int64_t>& shape) {
@@ -187,8 +192,8 @@ struct Layout {
   size_t data_begin;  // offset of the elements in the file
 };
 
-// Reads signature and header from the first bytes of a file of `total` bytes and checks that shape and size
-// of the file agree, before anything is allocated.
+// Reads signature and header from the first bytes of a file of `total` bytes and checks that shape
+// and size of the file agree, before anything is allocated.
 Layout ParseLayout(std::string_view start, size_t total, const std::string& name) {
   const auto fail = [&](const std::string& what) {
     throw Error(ErrorCode::kInvalidData, Printable(name), what);
@@ -200,18 +205,22 @@ Layout ParseLayout(std::string_view start, size_t total, const std::string& name
   constexpr size_t kVersionEnd = kMagic.size() + 2;
   if (start.size() < kVersionEnd + 4) fail("damaged npy file: truncated before its header");
   const int version = static_cast<unsigned char>(start[kMagic.size()]);
-  if (version < 1 || version > 3) fail(fmt::format("given npy format version {}, expected 1, 2 or 3", version));
+  if (version < 1 || version > 3)
+    fail(fmt::format("given npy format version {}, expected 1, 2 or 3", version));
 
   const size_t length_bytes = version == 1 ? 2 : 4;
   size_t header_bytes = 0;
   for (size_t i = 0; i < length_bytes; ++i) {
-    header_bytes |= static_cast<size_t>(static_cast<unsigned char>(start[kVersionEnd + i])) << (8 * i);
+    header_bytes |= static_cast<size_t>(static_cast<unsigned char>(start[kVersionEnd + i]))
+                    << (8 * i);
   }
   const size_t header_begin = kVersionEnd + length_bytes;
   if (header_bytes > kMaxHeaderBytes) {
-    fail(fmt::format("damaged npy file: header of {} bytes, expected at most {}", header_bytes, kMaxHeaderBytes));
+    fail(fmt::format("damaged npy file: header of {} bytes, expected at most {}", header_bytes,
+                     kMaxHeaderBytes));
   }
-  if (header_bytes > start.size() - header_begin) fail("damaged npy file: truncated inside its header");
+  if (header_bytes > start.size() - header_begin)
+    fail("damaged npy file: truncated inside its header");
 
   const Header header = HeaderParser(start.substr(header_begin, header_bytes), name).Parse();
   const DataType type = TypeOfDescr(header.descr, name);
@@ -219,12 +228,14 @@ Layout ParseLayout(std::string_view start, size_t total, const std::string& name
     fail("given Fortran (column-major) order, expected C order (save numpy.ascontiguousarray(x))");
   }
   if (header.shape.size() > Shape::kMaxRank) {
-    fail(fmt::format("given {} dimensions, expected at most {}", header.shape.size(), Shape::kMaxRank));
+    fail(fmt::format("given {} dimensions, expected at most {}", header.shape.size(),
+                     Shape::kMaxRank));
   }
   const size_t data_begin = header_begin + header_bytes;
   const size_t data_bytes = total - data_begin;
   const auto item = static_cast<size_t>(ItemBytes(type));
-  const size_t room = data_bytes / item + 1;  // one more than fits, so that products cannot overflow
+  const size_t room =
+      data_bytes / item + 1;  // one more than fits, so that products cannot overflow
   size_t expected = 1;
   for (const int64_t size : header.shape) {
     if (size != 0 && expected > room / static_cast<size_t>(size)) {
@@ -235,8 +246,8 @@ Layout ParseLayout(std::string_view start, size_t total, const std::string& name
   }
   if (expected * item != data_bytes) {
     fail(fmt::format("{}: shape {} of {} needs {} data bytes, the file has {}",
-                     expected * item > data_bytes ? "truncated" : "trailing bytes", Describe(header.shape),
-                     Name(type), expected * item, data_bytes));
+                     expected * item > data_bytes ? "truncated" : "trailing bytes",
+                     Describe(header.shape), Name(type), expected * item, data_bytes));
   }
   return {Shape(std::span<const int64_t>(header.shape)), type, data_begin};
 }
@@ -274,7 +285,9 @@ Tensor ReadNpy(const std::string& path) {
 
 void WriteNpy(const std::string& path, ConstView array) {
   const DataType type = array.type() == DataType::kBF16 ? DataType::kF32 : array.type();
-  const std::string_view descr = type == DataType::kF32 ? "<f4" : type == DataType::kF64 ? "<f8" : "<f2";
+  const std::string_view descr = type == DataType::kF32   ? "<f4"
+                                 : type == DataType::kF64 ? "<f8"
+                                                          : "<f2";
   std::string shape;
   for (int axis = 0; axis < array.rank(); ++axis) shape += fmt::format("{}, ", array.size(axis));
   std::string header =
@@ -292,7 +305,8 @@ void WriteNpy(const std::string& path, ConstView array) {
   }
   io::AtomicFile file(path);
   file.Write(kMagic);
-  const char prefix[4] = {1, 0, static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  const char prefix[4] = {1, 0, static_cast<char>(header.size() & 0xff),
+                          static_cast<char>(header.size() >> 8)};
   file.Write(std::string_view(prefix, 4));
   file.Write(header);
   file.Write({static_cast<const std::byte*>(array.data()),

@@ -1,5 +1,6 @@
-// Exponents and factors of rows: E_r(x) = e(B ω_r·x) + norm_slope·‖x‖²/2 + A‖ω_r‖² and g_r(x), nothing stabilised, and their
-// gradients. All arrays are row-major: x [rows, d], exponents and factors [rows, width].
+// Exponents and factors of rows: E_r(x) = e(B ω_r·x) + norm_slope·‖x‖²/2 + A‖ω_r‖² and g_r(x),
+// nothing stabilised, and their gradients. All arrays are row-major: x [rows, d], exponents and
+// factors [rows, width].
 #ifndef FAVOR_KERNELS_FEATURES_H_
 #define FAVOR_KERNELS_FEATURES_H_
 
@@ -17,17 +18,18 @@ struct HeadFeatures {
   const MapEntry* map = nullptr;
   Omega omega;
   double epsilon = 0;
-  double argument_scale = 1;           // B
-  double oprf_a = 0;                   // A
-  std::vector<double> offset;          // [m], A‖ω_r‖²
-  std::vector<float> offset_f32;       // the same, rounded
-  double log_normalizer = 0;           // φ = exp(E + log_normalizer)·g
+  double argument_scale = 1;      // B
+  double oprf_a = 0;              // A
+  std::vector<double> offset;     // [m], A‖ω_r‖²
+  std::vector<float> offset_f32;  // the same, rounded
+  double log_normalizer = 0;      // φ = exp(E + log_normalizer)·g
 
   int64_t Width() const { return omega.features * map->traits->info.parts; }
 };
 
 namespace reference {
-void Features(const HeadFeatures& head, const double* x, int64_t rows, double* exponents, double* factors);
+void Features(const HeadFeatures& head, const double* x, int64_t rows, double* exponents,
+              double* factors);
 void FeaturesBackward(const HeadFeatures& head, const double* x, const double* grad_exponents,
                       const double* grad_factors, int64_t rows, double* grad_x);
 }  // namespace reference
@@ -36,13 +38,15 @@ namespace cpu {
 void Features(const HeadFeatures& head, const float* x, int64_t rows, const Context& context,
               float* exponents, float* factors);
 void FeaturesBackward(const HeadFeatures& head, const float* x, const float* grad_exponents,
-                      const float* grad_factors, int64_t rows, const Context& context, float* grad_x);
+                      const float* grad_factors, int64_t rows, const Context& context,
+                      float* grad_x);
 }  // namespace cpu
 
-// Pointers are to memory of the current GPU. A structured ω is applied as a dense matrix: at the sizes of a
-// head the tensor of ω fits in cache and products are free.
+// Pointers are to memory of the current GPU. A structured ω is applied as a dense matrix: at the
+// sizes of a head the tensor of ω fits in cache and products are free.
 namespace cuda {
-void Features(const HeadFeatures& head, const float* x, int64_t rows, float* exponents, float* factors);
+void Features(const HeadFeatures& head, const float* x, int64_t rows, float* exponents,
+              float* factors);
 }  // namespace cuda
 
 }  // namespace favor::kernels

@@ -5,9 +5,9 @@
 //   Factor(u, part, epsilon), FactorSlope      g(u) and dg/du
 //   Theory(pair, law)                          moments of φ(x)·φ(y): kernel and variance
 //
-// where u = B·ω_r·x, and the exponent of the feature is E_r(x) = e(u) + norm_slope·‖x‖²/2 + A·‖ω_r‖² (A and B are 0
-// and 1 for all maps but oprf). A map with two parts has 2m features, the second part after the first.
-// Formulas are written once, here, and serve reference, CPU and GPU.
+// where u = B·ω_r·x, and the exponent of the feature is E_r(x) = e(u) + norm_slope·‖x‖²/2 +
+// A·‖ω_r‖² (A and B are 0 and 1 for all maps but oprf). A map with two parts has 2m features, the
+// second part after the first. Formulas are written once, here, and serve reference, CPU and GPU.
 #ifndef FAVOR_KERNELS_MAP_H_
 #define FAVOR_KERNELS_MAP_H_
 
@@ -23,12 +23,12 @@ namespace favor::kernels {
 
 struct MapTraits {
   FeatureMapInfo info;
-  double norm_slope;                      // ∂E/∂(‖x‖²/2)
-  double normalizer = 1;                  // φ carries normalizer/√m
-  bool has_factor = false;                // g is not 1
-  bool uses_oprf_a = false;               // takes A; B = √(1 − 4A)
-  bool may_skip_projection = false;       // u = x makes sense
-  std::optional<OmegaNorm> only_norm{};   // the one length of ω's rows for which the map is right
+  double norm_slope;                     // ∂E/∂(‖x‖²/2)
+  double normalizer = 1;                 // φ carries normalizer/√m
+  bool has_factor = false;               // g is not 1
+  bool uses_oprf_a = false;              // takes A; B = √(1 − 4A)
+  bool may_skip_projection = false;      // u = x makes sense
+  std::optional<OmegaNorm> only_norm{};  // the one length of ω's rows for which the map is right
 };
 
 // Maps of the form φ = exp(E): the factor is 1.
@@ -65,8 +65,8 @@ struct TrigonometricMap {
 
 constexpr double kGeneralizedEpsilon = 1e-3;  // the default of the published code
 
-// φ = f(u) + ε. The map gives Function, FunctionSlope, ExactKernel(pair) = E f(u)f(v) and Mean(s) = E f(u) for
-// u ~ N(0, s²).
+// φ = f(u) + ε. The map gives Function, FunctionSlope, ExactKernel(pair) = E f(u)f(v) and Mean(s) =
+// E f(u) for u ~ N(0, s²).
 template <class Map>
 struct GeneralizedMap {
   template <class T>
@@ -94,8 +94,8 @@ struct GeneralizedMap {
     return {.mean = Map::ExactKernel(pair) + epsilon * means + epsilon * epsilon,
             .second = BivariateMean(pair,
                                     [&](double u, double v) {
-                                      const double x =
-                                          (Map::Function(u) + epsilon) * (Map::Function(v) + epsilon);
+                                      const double x = (Map::Function(u) + epsilon) *
+                                                       (Map::Function(v) + epsilon);
                                       return x * x;
                                     }),
             .cross = std::nullopt};
@@ -103,7 +103,8 @@ struct GeneralizedMap {
 };
 
 // Traits of a generalized map: everything but name, formula and sign is the same for all.
-constexpr MapTraits GeneralizedTraits(std::string_view name, std::string_view formula, bool nonnegative) {
+constexpr MapTraits GeneralizedTraits(std::string_view name, std::string_view formula,
+                                      bool nonnegative) {
   return {.info = {.name = name,
                    .formula = formula,
                    .kernel = "generalized",

@@ -1,5 +1,5 @@
-// The table of all maps, made from the files of kernels/maps/. A kernel calls a map on a tile through it, so
-// that kernels are compiled once and not once per map.
+// The table of all maps, made from the files of kernels/maps/. A kernel calls a map on a tile
+// through it, so that kernels are compiled once and not once per map.
 #ifndef FAVOR_KERNELS_MAP_TABLE_H_
 #define FAVOR_KERNELS_MAP_TABLE_H_
 
@@ -14,7 +14,7 @@ namespace favor::kernels {
 // A tile of `lanes` rows, transposed. With parts = 2 there are 2m features.
 template <class T>
 struct MapTile {
-  int64_t features;    // m
+  int64_t features;  // m
   int64_t lanes;
   const T* u;          // [m, lanes], B·ω·x
   const T* half_norm;  // [lanes], ‖x‖²/2
@@ -30,13 +30,13 @@ struct MapEntry {
   void (*evaluate_f32)(const MapTile<float>&, float* exponents, float* factors);
   void (*evaluate_f64)(const MapTile<double>&, double* exponents, double* factors);
   // grad_u [m, lanes] from gradients with respect to exponents and factors, [parts·m, lanes].
-  void (*backward_f32)(const MapTile<float>&, const float* grad_exponents, const float* grad_factors,
-                       float* grad_u);
-  void (*backward_f64)(const MapTile<double>&, const double* grad_exponents, const double* grad_factors,
-                       double* grad_u);
+  void (*backward_f32)(const MapTile<float>&, const float* grad_exponents,
+                       const float* grad_factors, float* grad_u);
+  void (*backward_f64)(const MapTile<double>&, const double* grad_exponents,
+                       const double* grad_factors, double* grad_u);
 };
 
-std::span<const MapEntry> AllMaps();  // in order of their file names
+std::span<const MapEntry> AllMaps();             // in order of their file names
 const MapEntry* FindMap(std::string_view name);  // null: no such map
 
 }  // namespace favor::kernels

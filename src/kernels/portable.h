@@ -1,6 +1,6 @@
-// The elementary functions in which maps are written, for float and double on CPU and GPU. A vector type
-// joins by overloading them (found through argument-dependent lookup). Names are whole words because Exp, Cos and
-// others are maps.
+// The elementary functions in which maps are written, for float and double on CPU and GPU. A vector
+// type joins by overloading them (found through argument-dependent lookup). Names are whole words
+// because Exp, Cos and others are maps.
 #ifndef FAVOR_KERNELS_PORTABLE_H_
 #define FAVOR_KERNELS_PORTABLE_H_
 

@@ -6,6 +6,7 @@
 #define FAVOR_KERNELS_PROJECT_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "favor/context.h"
 #include "kernels/omega.h"
@@ -16,6 +17,8 @@ namespace favor::kernels {
 namespace reference {
 void Project(const Omega& omega, const double* x, int64_t rows, double* u);
 void ProjectTranspose(const Omega& omega, const double* grad_u, int64_t rows, double* grad_x);
+// ω written out, [m, d].
+std::vector<double> DenseRows(const Omega& omega);
 }  // namespace reference
 
 namespace cpu {

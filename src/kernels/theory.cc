@@ -74,8 +74,9 @@ std::optional<double> SphericalMean(double w, int64_t dim) {
   return static_cast<double>(sum);
 }
 
-// ω₁ + ω₂ has a uniform direction and a squared length of law χ²(2d), so the mean is 1F1(d; d/2; w). For w < 0
-// Kummer's transformation e^w·1F1(−d/2; d/2; −w) keeps every term of the sum at or below 1.
+// ω₁ + ω₂ has a uniform direction and a squared length of law χ²(2d), so the mean is 1F1(d; d/2;
+// w). For w < 0 Kummer's transformation e^w·1F1(−d/2; d/2; −w) keeps every term of the sum at or
+// below 1.
 double OrthogonalChiMean(double w, int64_t dim) {
   const long double half = static_cast<long double>(dim) / 2;
   const long double a = w >= 0 ? 2 * half : -half, x = std::fabs(static_cast<long double>(w));
@@ -94,8 +95,9 @@ Moments ExponentialMoments(double scale, double w, const Law& law) {
           .cross = Times(scale * scale, CrossMean(w, law))};
 }
 
-// X = scale · (e^{ω·z} + e^{−ω·z})/2, or its cosine: X² = scale²·(1 + [e^{2ω·z} + e^{−2ω·z}]/2)/2. The sign of a
-// row of a Haar block is free, so two rows give the same cross moment as plain exponentials.
+// X = scale · (e^{ω·z} + e^{−ω·z})/2, or its cosine: X² = scale²·(1 + [e^{2ω·z} + e^{−2ω·z}]/2)/2.
+// The sign of a row of a Haar block is free, so two rows give the same cross moment as plain
+// exponentials.
 Moments EvenMoments(double scale, double w, const Law& law) {
   Moments moments{.mean = Times(scale, SingleMean(w, law)),
                   .second = SingleMean(4 * w, law),
@@ -113,11 +115,13 @@ double BivariateMean(const Pair& pair, const std::function<double(double, double
 
   // u = s·ρ cos α and v = t·ρ cos(α − θ) change sign at four angles.
   constexpr double kPi = std::numbers::pi;
-  std::array<double, 6> cuts{-kPi, -kPi / 2, theta - kPi / 2, kPi / 2, std::remainder(theta + kPi / 2, 2 * kPi), kPi};
+  std::array<double, 6> cuts{
+      -kPi, -kPi / 2, theta - kPi / 2, kPi / 2, std::remainder(theta + kPi / 2, 2 * kPi), kPi};
   std::ranges::sort(cuts);
   double total = 0;
   for (size_t piece = 0; piece + 1 < cuts.size(); ++piece) {
-    const double middle = (cuts[piece] + cuts[piece + 1]) / 2, half = (cuts[piece + 1] - cuts[piece]) / 2;
+    const double middle = (cuts[piece] + cuts[piece + 1]) / 2,
+                 half = (cuts[piece + 1] - cuts[piece]) / 2;
     if (half < 1e-15) continue;
     for (size_t i = 0; i < rule.nodes.size(); ++i) {
       const double angle = middle + half * rule.nodes[i];
@@ -127,7 +131,8 @@ double BivariateMean(const Pair& pair, const std::function<double(double, double
         const double width = kRadius / kRadialPanels / 2;
         for (size_t j = 0; j < rule.nodes.size(); ++j) {
           const double radius = width * (2 * panel + 1 + rule.nodes[j]);
-          ray += rule.weights[j] * width * radius * std::exp(-radius * radius / 2) * h(u * radius, v * radius);
+          ray += rule.weights[j] * width * radius * std::exp(-radius * radius / 2) *
+                 h(u * radius, v * radius);
         }
       }
       total += rule.weights[i] * half * ray;

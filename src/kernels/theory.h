@@ -1,5 +1,6 @@
-// What is known in closed form about φ(x)·φ(y) = (1/m) Σ_r X_r: the moments of one term X and of two terms
-// that share an orthogonal block (docs/mathematics.md), and the special functions and quadrature behind them.
+// What is known in closed form about φ(x)·φ(y) = (1/m) Σ_r X_r: the moments of one term X and of
+// two terms that share an orthogonal block (docs/mathematics.md), and the special functions and
+// quadrature behind them.
 #ifndef FAVOR_KERNELS_THEORY_H_
 #define FAVOR_KERNELS_THEORY_H_
 
@@ -24,7 +25,7 @@ double Angle(const Pair& pair);
 
 // How ω's rows are distributed one by one, and the map's constants.
 struct Law {
-  int64_t dim;       // of the vectors
+  int64_t dim;        // of the vectors
   int64_t omega_dim;  // of ω's rows before truncation to dim: padded by Hadamard and Givens
   OmegaNorm norm;
   double epsilon = 0;
@@ -43,16 +44,16 @@ Moments ExponentialMoments(double scale, double w, const Law& law);
 // X = scale · cosh(ω·z), with w = ‖z‖²/2; or X = scale · cos(ω·z), with w = −‖z‖²/2.
 Moments EvenMoments(double scale, double w, const Law& law);
 
-// E e^{ω·z} for rows of length √d: Σ_k w^k/k! Π_{i<k} d/(d+2i), w = ±‖z‖²/2 (minus: E cos(ω·z)). Its ratio to
-// e^w is SMREG/SM. Empty where |w| is so large and negative that the sum cancels.
+// E e^{ω·z} for rows of length √d: Σ_k w^k/k! Π_{i<k} d/(d+2i), w = ±‖z‖²/2 (minus: E cos(ω·z)).
+// Its ratio to e^w is SMREG/SM. Empty where |w| is so large and negative that the sum cancels.
 std::optional<double> SphericalMean(double w, int64_t dim);
 
 // E e^{(ω₁+ω₂)·z} for two orthogonal rows of χ(d) length; w as above.
 double OrthogonalChiMean(double w, int64_t dim);
 
-// E h(u, v) for (u, v) jointly normal with E u² = xx, E v² = yy, E uv = xy. Polar coordinates in the plane,
-// cut at the rays u = 0 and v = 0, Gauss–Legendre on each piece: spectral accuracy for functions that are
-// smooth on either side of 0.
+// E h(u, v) for (u, v) jointly normal with E u² = xx, E v² = yy, E uv = xy. Polar coordinates in
+// the plane, cut at the rays u = 0 and v = 0, Gauss–Legendre on each piece: spectral accuracy for
+// functions that are smooth on either side of 0.
 double BivariateMean(const Pair& pair, const std::function<double(double, double)>& h);
 
 }  // namespace favor::kernels

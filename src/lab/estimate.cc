@@ -25,7 +25,8 @@ Estimate MeasureEstimator(const FeatureOptions& options, const std::vector<doubl
   std::copy(y.begin(), y.end(), pair.Data<double>() + dim);
   const Context serial({.threads = 1});
   const auto draw = [&](int64_t redraw) {
-    const auto plan = FeaturePlan::Draw(options, 1, dim, context.seed(), static_cast<uint64_t>(redraw));
+    const auto plan =
+        FeaturePlan::Draw(options, 1, dim, context.seed(), static_cast<uint64_t>(redraw));
     const Tensor phi = Features(plan, pair, serial);
     const double* values = phi.Data<double>();
     double dot = 0;
@@ -50,11 +51,13 @@ Estimate MeasureEstimator(const FeatureOptions& options, const std::vector<doubl
       });
   const auto n = static_cast<double>(draws);
   const double variance = (sums.second - sums.first * sums.first / n) / (n - 1);
-  return {.mean = center + sums.first / n, .standard_error = std::sqrt(variance / n), .variance = variance};
+  return {.mean = center + sums.first / n,
+          .standard_error = std::sqrt(variance / n),
+          .variance = variance};
 }
 
-std::pair<std::vector<double>, std::vector<double>> GenericPair(int64_t dim, double norm, double angle,
-                                                                uint64_t seed) {
+std::pair<std::vector<double>, std::vector<double>> GenericPair(int64_t dim, double norm,
+                                                                double angle, uint64_t seed) {
   const auto d = static_cast<size_t>(dim);
   std::vector<double> x(d), side(d), y(d);
   RandomStream(seed, "pair").FillNormal(0, x);

@@ -17,14 +17,14 @@ struct Estimate {
   double variance = 0;        // of one draw
 };
 
-// Draws ω `draws` times (redraw 0, 1, …) and takes φ(x)·φ(y) of each, in double. The same numbers for any number
-// of threads.
+// Draws ω `draws` times (redraw 0, 1, …) and takes φ(x)·φ(y) of each, in double. The same numbers
+// for any number of threads.
 Estimate MeasureEstimator(const FeatureOptions& options, const std::vector<double>& x,
                           const std::vector<double>& y, int64_t draws, const Context& context);
 
 // Two generic vectors (no zero coordinates) with ‖x‖ = ‖y‖ = `norm` and the given angle.
-std::pair<std::vector<double>, std::vector<double>> GenericPair(int64_t dim, double norm, double angle,
-                                                                uint64_t seed);
+std::pair<std::vector<double>, std::vector<double>> GenericPair(int64_t dim, double norm,
+                                                                double angle, uint64_t seed);
 
 }  // namespace favor::lab
 

@@ -25,7 +25,8 @@ const Experiment& FindExperiment(std::string_view name) {
     if (experiment.name == name) return experiment;
     names.push_back(experiment.name);
   }
-  Throw(ErrorCode::kInvalidOption, "lab", "unknown experiment '{}'{}", Printable(name), Suggest(name, names));
+  Throw(ErrorCode::kInvalidOption, "lab", "unknown experiment '{}'{}", Printable(name),
+        Suggest(name, names));
 }
 
 }  // namespace favor::lab

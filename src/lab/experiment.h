@@ -1,5 +1,5 @@
-// Experiments: what the papers claim, measured again. Each file of lab/experiments/ defines one function
-// `Experiment NameExperiment()`; the list follows from the files.
+// Experiments: what the papers claim, measured again. Each file of lab/experiments/ defines one
+// function `Experiment NameExperiment()`; the list follows from the files.
 #ifndef FAVOR_LAB_EXPERIMENT_H_
 #define FAVOR_LAB_EXPERIMENT_H_
 
@@ -28,7 +28,7 @@ struct Experiment {
   void (*run)(ExperimentRun& run);
 };
 
-std::span<const Experiment> AllExperiments();  // in order of their file names
+std::span<const Experiment> AllExperiments();             // in order of their file names
 const Experiment& FindExperiment(std::string_view name);  // throws, naming the nearest
 
 }  // namespace favor::lab

@@ -35,7 +35,9 @@ std::string Quote(const std::string& text) {
 std::string Script(const Plot& plot, const std::string& output) {
   std::string script =
       "set terminal svg size 760,460 dynamic font 'sans-serif,13' background '#ffffff'\n"
-      "set output '" + output + "'\n"
+      "set output '" +
+      output +
+      "'\n"
       "set border 3 lc rgb '#888888'\nset tics nomirror textcolor rgb '#333333'\n"
       "set grid lc rgb '#e4e4e4'\nset key outside right top noenhanced samplen 2\n";
   script += "set xlabel " + Quote(plot.x_label) + "\nset ylabel " + Quote(plot.y_label) + "\n";
@@ -52,8 +54,10 @@ std::string Script(const Plot& plot, const std::string& output) {
     script += "EOD\n";
     const auto color = static_cast<size_t>(series.color) % kColors.size();
     const std::string style =
-        series.markers ? fmt::format("points pt {} ps 0.7 lc rgb '{}' notitle", kPointTypes[color], kColors[color])
-                       : fmt::format("lines lw 2 lc rgb '{}' title {}", kColors[color], Quote(series.name));
+        series.markers
+            ? fmt::format("points pt {} ps 0.7 lc rgb '{}' notitle", kPointTypes[color],
+                          kColors[color])
+            : fmt::format("lines lw 2 lc rgb '{}' title {}", kColors[color], Quote(series.name));
     commands += fmt::format("{}$data{} using 1:2 with {}", i == 0 ? "plot " : ", ", i, style);
   }
   return script + commands + "\n";

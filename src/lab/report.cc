@@ -6,18 +6,22 @@ namespace favor::lab {
 namespace {
 
 constexpr const char* kStyle =
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 "
+    "1rem;color:#1a1a1a;"
     "background:#fff}"
     "h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.2rem}"
     "table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}"
     "th,td{padding:.2rem .6rem;border-bottom:1px solid #e4e4e4;text-align:left;white-space:nowrap}"
     "th{border-bottom:2px solid #888}.n{text-align:right}.scroll{overflow-x:auto}"
     "svg{max-width:100%;height:auto}code{background:#f3f3f3;padding:.1rem .3rem;border-radius:3px}"
-    "footer{margin-top:3rem;color:#666;font-size:.85rem}figure{margin:1rem 0}figcaption{color:#444;font-size:.9rem}";
+    "footer{margin-top:3rem;color:#666;font-size:.85rem}figure{margin:1rem "
+    "0}figcaption{color:#444;font-size:.9rem}";
 
 }  // namespace
 
-void Report::AddText(const std::string& paragraph) { body_ += "<p>" + EscapeHtml(paragraph) + "</p>\n"; }
+void Report::AddText(const std::string& paragraph) {
+  body_ += "<p>" + EscapeHtml(paragraph) + "</p>\n";
+}
 
 void Report::AddTable(const Table& table) {
   tables_.push_back(table);
@@ -27,12 +31,13 @@ void Report::AddTable(const Table& table) {
 void Report::AddPlot(const Plot& plot) {
   const auto svg = RenderSvg(plot);
   plots_missing_ = plots_missing_ || !svg;
-  body_ += "<figure>" + svg.value_or("<p>(No plot: gnuplot is not installed.)</p>") + "<figcaption>" +
-           EscapeHtml(plot.caption) + "</figcaption></figure>\n";
+  body_ += "<figure>" + svg.value_or("<p>(No plot: gnuplot is not installed.)</p>") +
+           "<figcaption>" + EscapeHtml(plot.caption) + "</figcaption></figure>\n";
 }
 
 std::string Report::ToHtml() const {
-  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" + EscapeHtml(title_) +
+  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" +
+         EscapeHtml(title_) +
          "</title>\n<meta name=\"viewport\" content=\"width=device-width\"><style>" + kStyle +
          "</style></head>\n<body>\n<h1>" + EscapeHtml(title_) + "</h1>\n" + body_ +
          "<footer>favor " FAVOR_VERSION " · made by <code>" + EscapeHtml(command_) +

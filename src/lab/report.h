@@ -12,7 +12,8 @@ namespace favor::lab {
 
 class Report {
  public:
-  Report(std::string title, std::string command) : title_(std::move(title)), command_(std::move(command)) {}
+  Report(std::string title, std::string command)
+      : title_(std::move(title)), command_(std::move(command)) {}
 
   void AddText(const std::string& paragraph);
   void AddTable(const Table& table);

@@ -6,14 +6,15 @@ namespace favor::lab {
 namespace {
 
 bool LooksNumeric(const std::string& cell) {
-  return !cell.empty() && (cell.find_first_of("0123456789") == 0 || cell[0] == '+' || cell[0] == '-' || cell == "—");
+  return !cell.empty() &&
+         (cell.find_first_of("0123456789") == 0 || cell[0] == '+' || cell[0] == '-' || cell == "—");
 }
 
 }  // namespace
 
 size_t DisplayWidth(const std::string& text) {
-  return static_cast<size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 std::string EscapeHtml(const std::string& text) {

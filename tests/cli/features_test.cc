@@ -23,7 +23,8 @@ class FeaturesCommand : public testing::Test {
 
   // favor features --input x.npy --out phi.npy, and more.
   ToolResult Run(std::vector<std::string> more) const {
-    std::vector<std::string> words = {"features", "--input", dir_ / "x.npy", "--out", dir_ / "phi.npy"};
+    std::vector<std::string> words = {"features", "--input", dir_ / "x.npy", "--out",
+                                      dir_ / "phi.npy"};
     words.insert(words.end(), more.begin(), more.end());
     return RunTool(words);
   }
@@ -36,7 +37,8 @@ class FeaturesCommand : public testing::Test {
     EXPECT_NE(result.err.find(says), std::string::npos) << result.err;
     EXPECT_EQ(result.out, "");
     for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
-      EXPECT_EQ(entry.path().filename().string().find("phi"), std::string::npos) << "left behind: " << entry.path();
+      EXPECT_EQ(entry.path().filename().string().find("phi"), std::string::npos)
+          << "left behind: " << entry.path();
     }
   }
 
@@ -44,7 +46,8 @@ class FeaturesCommand : public testing::Test {
 };
 
 TEST_F(FeaturesCommand, WritesTheFeaturesOfTheLibrary) {
-  const ToolResult result = Run({"--features", "12", "--seed", "7", "--map", "oprf", "--scale", "0.25", "--save-omega", dir_ / "w.npy", "--json"});
+  const ToolResult result = Run({"--features", "12", "--seed", "7", "--map", "oprf", "--scale",
+                                 "0.25", "--save-omega", dir_ / "w.npy", "--json"});
   ASSERT_EQ(result.status, 0) << result.err;
   const Tensor phi = ReadNpy(dir_ / "phi.npy"), omega = ReadNpy(dir_ / "w.npy");
   EXPECT_EQ(phi.type(), DataType::kF64);
@@ -77,7 +80,8 @@ TEST_F(FeaturesCommand, LogWritesExponents) {
   const Tensor exponents = ReadNpy(dir_ / "phi.npy");
   const double c = nlohmann::json::parse(result.out)["log_normalizer"][0];
   EXPECT_NEAR(c, -std::log(5) / 2, 1e-12);
-  for (int64_t i = 0; i < 60; ++i) EXPECT_NEAR(std::exp(exponents.Data<double>()[i] + c), phi.Data<double>()[i], 1e-12);
+  for (int64_t i = 0; i < 60; ++i)
+    EXPECT_NEAR(std::exp(exponents.Data<double>()[i] + c), phi.Data<double>()[i], 1e-12);
 }
 
 TEST_F(FeaturesCommand, TakesAGivenOmegaAndTheStatisticsOfTheOtherSide) {
@@ -88,7 +92,8 @@ TEST_F(FeaturesCommand, TakesAGivenOmegaAndTheStatisticsOfTheOtherSide) {
   const ToolResult result = Run({"--map", "oprf", "--oprf-with", dir_ / "x.npy", "--json"});
   ASSERT_EQ(result.status, 0) << result.err;
   const Tensor x = ReadNpy(dir_ / "x.npy");
-  EXPECT_EQ(nlohmann::json::parse(result.out)["oprf_a"][0].get<double>(), OptimalOprfA(x, x, Context())[0]);
+  EXPECT_EQ(nlohmann::json::parse(result.out)["oprf_a"][0].get<double>(),
+            OptimalOprfA(x, x, Context())[0]);
 }
 
 TEST_F(FeaturesCommand, RefusesWrongUsage) {

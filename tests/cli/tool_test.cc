@@ -19,7 +19,8 @@ TEST(Tool, HelpNamesEveryCommandWithAnExample) {
     EXPECT_NE(help.out.find(command), std::string::npos);
     const ToolResult one = RunTool({"help", command});
     EXPECT_EQ(one.status, 0);
-    EXPECT_NE(one.out.find("Example:\n  favor " + std::string(command)), std::string::npos) << one.out;
+    EXPECT_NE(one.out.find("Example:\n  favor " + std::string(command)), std::string::npos)
+        << one.out;
     EXPECT_EQ(RunTool({command, "--help"}).out, one.out);
   }
   EXPECT_EQ(RunTool({"--help"}).out, help.out);
@@ -57,15 +58,18 @@ TEST(Tool, InfoListsWhatTheLibraryHas) {
 
 TEST(Tool, LabWritesAReportAndNumbers) {
   const TempDir dir;
-  const ToolResult result = RunTool({"lab", "estimators", "--draws", "20", "--out", dir / "run", "--seed", "2"});
+  const ToolResult result =
+      RunTool({"lab", "estimators", "--draws", "20", "--out", dir / "run", "--seed", "2"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_NE(result.err.find("estimators: "), std::string::npos);  // progress, as plain lines
   EXPECT_EQ(result.err.find('\r'), std::string::npos);
   EXPECT_NE(ReadText(dir / "run/report.html").find("<svg"), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(ReadText(dir / "run/results.json"))["draws"], 20);
-  const ToolResult again = RunTool({"lab", "estimators", "--draws", "20", "--out", dir / "b", "--seed", "2", "--threads", "3", "--quiet", "--json"});
+  const ToolResult again = RunTool({"lab", "estimators", "--draws", "20", "--out", dir / "b",
+                                    "--seed", "2", "--threads", "3", "--quiet", "--json"});
   EXPECT_EQ(again.err, "");
-  EXPECT_EQ(nlohmann::json::parse(again.out), nlohmann::json::parse(ReadText(dir / "run/results.json")));
+  EXPECT_EQ(nlohmann::json::parse(again.out),
+            nlohmann::json::parse(ReadText(dir / "run/results.json")));
   WriteText(dir / "file", "");
   EXPECT_EQ(RunTool({"lab", "estimators", "--draws", "20", "--out", dir / "file/x"}).status, 1);
 }

@@ -46,7 +46,8 @@ TEST(ParallelReduce, GivesTheSameBitsForAnyNumberOfThreads) {
         context, 100001, 128, 0.0f,
         [](int64_t begin, int64_t end) {
           float part = 0;
-          for (int64_t i = begin; i < end; ++i) part += std::sin(static_cast<float>(i)) * std::exp2(static_cast<float>(i % 37));
+          for (int64_t i = begin; i < end; ++i)
+            part += std::sin(static_cast<float>(i)) * std::exp2(static_cast<float>(i % 37));
           return part;
         },
         [](float& total, float part) { total += part; });

@@ -17,7 +17,8 @@ TEST(Progress, WritesPlainLinesWithoutATerminal) {
   EXPECT_NE(text.find("work: 1/100"), std::string::npos) << text;
   EXPECT_NE(text.find("work: 100/100"), std::string::npos) << text;
   EXPECT_EQ(text.find('\r'), std::string::npos);
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);  // the first and the last; the rest came too soon
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'),
+            2);  // the first and the last; the rest came too soon
 }
 
 TEST(Progress, IsSilentWhenQuiet) {

@@ -82,7 +82,8 @@ TEST(Copy, ConvertsBetweenTypesAndStrides) {
     for (int64_t i = 0; i < 12; ++i) {
       const double want = static_cast<double>(i / 2 * 4 + 1 + i % 2) + 0.25;
       // bf16 keeps 8 significant bits.
-      EXPECT_NEAR(back.Data<double>()[i], want, type == DataType::kBF16 ? want / 256 : 0) << Name(type);
+      EXPECT_NEAR(back.Data<double>()[i], want, type == DataType::kBF16 ? want / 256 : 0)
+          << Name(type);
     }
   }
   Tensor wrong({2, 3, 3});

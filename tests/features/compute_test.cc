@@ -1,4 +1,5 @@
-// Features of arrays: fast against reference, gradients against finite differences, bits against threads.
+// Features of arrays: fast against reference, gradients against finite differences, bits against
+// threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +15,8 @@ namespace {
 
 Tensor RandomRows(const Shape& shape, double scale, uint64_t seed = 1) {
   Tensor rows(shape, DataType::kF64);
-  RandomStream(seed, "rows").FillNormal(0, {rows.Data<double>(), static_cast<size_t>(shape.Elements())});
+  RandomStream(seed, "rows")
+      .FillNormal(0, {rows.Data<double>(), static_cast<size_t>(shape.Elements())});
   for (int64_t i = 0; i < shape.Elements(); ++i) {
     rows.Data<double>()[i] = static_cast<float>(scale * rows.Data<double>()[i]);
   }
@@ -50,7 +52,8 @@ TEST_P(EveryMapAndProjection, FloatEqualsTheReference) {
   for (int64_t i = 0; i < reference.exponents.shape().Elements(); ++i) {
     ASSERT_NEAR(fast.exponents.Data<float>()[i], reference.exponents.Data<double>()[i], 2e-5);
     const double factor = reference.factors.Data<double>()[i];
-    const bool jump = GetParam().map == "sgn" && std::fabs(fast.factors.Data<float>()[i] - factor) > 1;
+    const bool jump =
+        GetParam().map == "sgn" && std::fabs(fast.factors.Data<float>()[i] - factor) > 1;
     ASSERT_TRUE(jump || std::fabs(fast.factors.Data<float>()[i] - factor) < 2e-5) << factor;
   }
 }
@@ -60,7 +63,8 @@ TEST_P(EveryMapAndProjection, GradientEqualsFiniteDifferences) {
   const Tensor x = RandomRows({2, 3, 5}, 0.7, 2);
   const Context context({.threads = 1});
   const int64_t width = plan.width(), outputs = 2 * 3 * width;
-  const Tensor grad_exponents = RandomRows({2, 3, width}, 1, 3), grad_factors = RandomRows({2, 3, width}, 1, 4);
+  const Tensor grad_exponents = RandomRows({2, 3, width}, 1, 3),
+               grad_factors = RandomRows({2, 3, width}, 1, 4);
   const auto loss = [&](const Tensor& at) {
     const Parts parts = Compute(plan, at, DataType::kF64, context);
     double sum = 0;
@@ -72,7 +76,8 @@ TEST_P(EveryMapAndProjection, GradientEqualsFiniteDifferences) {
   };
   Tensor grad({2, 3, 5}, DataType::kF64), grad_f32({2, 3, 5});
   FeatureExponentsBackward(plan, x, grad_exponents, grad_factors, context, grad);
-  FeatureExponentsBackward(plan, x, grad_exponents.To(DataType::kF32), grad_factors.To(DataType::kF32), context, grad_f32);
+  FeatureExponentsBackward(plan, x, grad_exponents.To(DataType::kF32),
+                           grad_factors.To(DataType::kF32), context, grad_f32);
   double largest = 0;
   for (int64_t i = 0; i < 30; ++i) largest = std::max(largest, std::fabs(grad.Data<double>()[i]));
   for (int64_t i = 0; i < 30; ++i) {
@@ -94,7 +99,8 @@ TEST_P(EveryMapAndProjection, GivesTheSameBitsForAnyNumberOfThreads) {
     const Parts one = Compute(plan, x, type, Context({.threads = 1}));
     for (const int threads : {2, 3, 8, 16}) {
       const Parts many = Compute(plan, x, type, Context({.threads = threads}));
-      EXPECT_TRUE(SameBits(one.exponents, many.exponents) && SameBits(one.factors, many.factors)) << threads;
+      EXPECT_TRUE(SameBits(one.exponents, many.exponents) && SameBits(one.factors, many.factors))
+          << threads;
     }
   }
 }
@@ -104,17 +110,20 @@ std::vector<FeatureOptions> AllOptions() {
   for (const FeatureMapInfo& map : Maps()) {
     for (const ProjectionInfo& projection : Projections()) {
       if (projection.name == "none" && map.kernel != "generalized") continue;
-      all.push_back({.map = std::string(map.name), .projection = std::string(projection.name), .features = 19});
+      all.push_back({.map = std::string(map.name),
+                     .projection = std::string(projection.name),
+                     .features = 19});
     }
   }
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Features, EveryMapAndProjection, testing::ValuesIn(AllOptions()), [](const auto& test) {
-  std::string name = test.param.map + "_" + test.param.projection;
-  std::erase(name, '-');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Features, EveryMapAndProjection, testing::ValuesIn(AllOptions()),
+                         [](const auto& test) {
+                           std::string name = test.param.map + "_" + test.param.projection;
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 // φ of `positive` by hand, from ω.
 TEST(Features, AreTheFormula) {
@@ -138,7 +147,8 @@ TEST(Features, UseOneOmegaForEachHeadAndTheSameForEachBatch) {
   Tensor x({2, 3, 1, 4}, DataType::kF64);
   for (int64_t i = 0; i < 6; ++i) std::memcpy(x.Data<double>() + 4 * i, row.Data<double>(), 32);
   const auto phi = [&](bool shared) {
-    return Features(FeaturePlan::Draw({.features = 5, .shared_omega = shared}, 3, 4, 1), x, Context());
+    return Features(FeaturePlan::Draw({.features = 5, .shared_omega = shared}, 3, 4, 1), x,
+                    Context());
   };
   const Tensor separate = phi(false), shared = phi(true);
   const double *a = separate.Data<double>(), *b = shared.Data<double>();
@@ -168,7 +178,9 @@ TEST(Features, RefuseArraysThatDoNotFit) {
   Tensor half({2, 3, 5}, DataType::kF16), right({2, 3, 5}), wrong({2, 3, 6});
   EXPECT_THROW(FeatureExponents(plan, Tensor({2, 3, 4}), context, half, half), Error);
   EXPECT_THROW(FeatureExponents(plan, Tensor({2, 3, 4}), context, right, wrong), Error);
-  EXPECT_THROW(FeatureExponentsBackward(plan, Tensor({2, 3, 4}), right, wrong, context, Tensor({2, 3, 4})), Error);
+  EXPECT_THROW(
+      FeatureExponentsBackward(plan, Tensor({2, 3, 4}), right, wrong, context, Tensor({2, 3, 4})),
+      Error);
 }
 
 TEST(Features, AcceptStridedAndHalfInputs) {
@@ -176,9 +188,11 @@ TEST(Features, AcceptStridedAndHalfInputs) {
   const Tensor wide = RandomRows({3, 6}, 0.5);
   Tensor packed({3, 4}, DataType::kF64);
   Copy(wide.view().Range(1, 1, 4), packed);
-  EXPECT_TRUE(SameBits(Features(plan, wide.view().Range(1, 1, 4), Context()), Features(plan, packed, Context())));
+  EXPECT_TRUE(SameBits(Features(plan, wide.view().Range(1, 1, 4), Context()),
+                       Features(plan, packed, Context())));
   const Tensor half = packed.To(DataType::kF16);
-  EXPECT_TRUE(SameBits(Features(plan, half, Context()), Features(plan, half.To(DataType::kF64), Context())));
+  EXPECT_TRUE(SameBits(Features(plan, half, Context()),
+                       Features(plan, half.To(DataType::kF64), Context())));
 }
 
 }  // namespace

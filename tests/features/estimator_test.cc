@@ -1,5 +1,6 @@
-// The estimators proven right by statistics. Seeds are fixed. A mean must lie within 4 standard errors of its kernel
-// (one false alarm in 16,000 per case); the number of draws is such that an error of a few percent fails.
+// The estimators proven right by statistics. Seeds are fixed. A mean must lie within 4 standard
+// errors of its kernel (one false alarm in 16,000 per case); the number of draws is such that an
+// error of a few percent fails.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +26,8 @@ double AllowedBias(const std::string& projection) {
   return projection == "hadamard" ? 0.01 : projection == "givens" ? 0.025 : 0;
 }
 
-void ExpectUnbiased(const FeatureOptions& options, const Vector& x, const Vector& y, int64_t draws) {
+void ExpectUnbiased(const FeatureOptions& options, const Vector& x, const Vector& y,
+                    int64_t draws) {
   const Context context({.seed = 11});
   const auto plan = FeaturePlan::Draw(options, 1, static_cast<int64_t>(x.size()), 0);
   const auto kernel = plan.Kernel(x, y);
@@ -61,9 +63,12 @@ std::vector<Case> UnbiasedCases() {
     for (const ProjectionInfo& projection : Projections()) {
       if (projection.name == "none") continue;
       for (const bool axis_aligned : {false, true}) {
-        // Hadamard factors of an axis-aligned vector take few values, 0 among them, where sgn jumps: 14 % at d = 16.
+        // Hadamard factors of an axis-aligned vector take few values, 0 among them, where sgn
+        // jumps: 14 % at d = 16.
         if (map.name == "sgn" && projection.name == "hadamard" && axis_aligned) continue;
-        cases.push_back({{.map = std::string(map.name), .projection = std::string(projection.name), .features = 16},
+        cases.push_back({{.map = std::string(map.name),
+                          .projection = std::string(projection.name),
+                          .features = 16},
                          axis_aligned});
       }
     }
@@ -74,9 +79,11 @@ std::vector<Case> UnbiasedCases() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Estimators, Unbiased, testing::ValuesIn(UnbiasedCases()), [](const auto& test) {
-  return Label(test.param.options) + (test.param.axis_aligned ? "_axis" : "_generic");
-});
+INSTANTIATE_TEST_SUITE_P(Estimators, Unbiased, testing::ValuesIn(UnbiasedCases()),
+                         [](const auto& test) {
+                           return Label(test.param.options) +
+                                  (test.param.axis_aligned ? "_axis" : "_generic");
+                         });
 
 // What the QR sign fix is for: without it the mean is 19 % too small for flat vectors at d = 8.
 TEST(Orthogonal, IsUnbiasedForFlatVectors) {
@@ -126,35 +133,44 @@ std::vector<VarianceCase> VarianceCases() {
   std::vector<VarianceCase> cases;
   for (const char* projection : {"gaussian", "orthogonal"}) {
     for (const int64_t m : {8, 20}) {  // one block, and two and a half
-      for (const char* map : {"positive", "hyperbolic", "trigonometric", "regularized", "gaussian-positive",
-                              "gaussian-trigonometric"}) {
+      for (const char* map : {"positive", "hyperbolic", "trigonometric", "regularized",
+                              "gaussian-positive", "gaussian-trigonometric"}) {
         cases.push_back({{.map = map, .projection = projection, .features = m}, 0.6, 1.3});
       }
       for (const double a : {-0.05, -0.2}) {
-        cases.push_back({{.map = "oprf", .projection = projection, .features = m, .oprf_a = {a}}, 0.5, 0.3});
+        cases.push_back(
+            {{.map = "oprf", .projection = projection, .features = m, .oprf_a = {a}}, 0.5, 0.3});
       }
       cases.push_back({{.map = "positive", .projection = projection, .features = m}, 0.5, 0.1});
       for (const char* map : {"hyperbolic", "trigonometric"}) {
-        cases.push_back({{.map = map, .projection = projection, .features = m, .omega_norm = OmegaNorm::kSqrtD}, 0.6, 1.3});
+        cases.push_back(
+            {{.map = map, .projection = projection, .features = m, .omega_norm = OmegaNorm::kSqrtD},
+             0.6,
+             1.3});
       }
     }
   }
   for (const FeatureMapInfo& map : Maps()) {
     if (map.kernel == "generalized") {
-      cases.push_back({{.map = std::string(map.name), .projection = "gaussian", .features = 8}, 0.6, 1.3});
+      cases.push_back(
+          {{.map = std::string(map.name), .projection = "gaussian", .features = 8}, 0.6, 1.3});
     }
   }
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Estimators, Variance, testing::ValuesIn(VarianceCases()), [](const auto& test) {
-  return Label(test.param.options) + "_m" + std::to_string(test.param.options.features) + "_" + std::to_string(test.index);
-});
+INSTANTIATE_TEST_SUITE_P(Estimators, Variance, testing::ValuesIn(VarianceCases()),
+                         [](const auto& test) {
+                           return Label(test.param.options) + "_m" +
+                                  std::to_string(test.param.options.features) + "_" +
+                                  std::to_string(test.index);
+                         });
 
 TEST(Variance, OrthogonalIsBelowIndependentAndHyperbolicBelowPositive) {
   const auto [x, y] = lab::GenericPair(8, 0.6, 1.0, 1);
   const auto mse = [&, &x = x, &y = y](const char* map, const char* projection) {
-    return *FeaturePlan::Draw({.map = map, .projection = projection, .features = 8}, 1, 8, 0).ExpectedMse(x, y);
+    return *FeaturePlan::Draw({.map = map, .projection = projection, .features = 8}, 1, 8, 0)
+                .ExpectedMse(x, y);
   };
   for (const char* map : {"positive", "hyperbolic", "trigonometric", "oprf", "regularized"}) {
     EXPECT_LT(mse(map, "orthogonal"), mse(map, "gaussian")) << map;
@@ -165,7 +181,8 @@ TEST(Variance, OrthogonalIsBelowIndependentAndHyperbolicBelowPositive) {
 TEST(MeasureEstimator, GivesTheSameBitsForAnyNumberOfThreads) {
   const auto [x, y] = lab::GenericPair(8, 0.6, 1.0, 1);
   const auto run = [&, &x = x, &y = y](int threads) {
-    return lab::MeasureEstimator({.features = 8}, x, y, 1000, Context({.threads = threads, .seed = 3}));
+    return lab::MeasureEstimator({.features = 8}, x, y, 1000,
+                                 Context({.threads = threads, .seed = 3}));
   };
   const lab::Estimate one = run(1);
   for (const int threads : {2, 3, 8, 16}) {

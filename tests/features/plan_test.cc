@@ -40,18 +40,33 @@ INSTANTIATE_TEST_SUITE_P(
         BadOptions{"NoFeatures", {.features = 0}, 1, 8, "features: given 0, expected 1 to"},
         BadOptions{"NegativeFeatures", {.features = -5}, 1, 8, "given -5"},
         BadOptions{"AbsurdFeatures", {.features = int64_t{1} << 40}, 1, 8, "expected 1 to 1048576"},
-        BadOptions{"NoHeads", {}, 0, 8, "heads: given 0"}, BadOptions{"NoDim", {}, 1, 0, "dim: given 0"},
+        BadOptions{"NoHeads", {}, 0, 8, "heads: given 0"},
+        BadOptions{"NoDim", {}, 1, 0, "dim: given 0"},
         BadOptions{"AbsurdDim", {}, 1, 1 << 20, "dim: given 1048576"},
         BadOptions{"TooLargeOmega", {.features = 1 << 20}, 64, 4096, "more than 2^30 elements"},
-        BadOptions{"RegularizedWithChi", {.map = "regularized", .omega_norm = OmegaNorm::kChi}, 1, 8, "right only with sqrt-d"},
-        BadOptions{"OprfWithSqrtD", {.map = "oprf", .omega_norm = OmegaNorm::kSqrtD}, 1, 8, "right only with chi"},
+        BadOptions{"RegularizedWithChi",
+                   {.map = "regularized", .omega_norm = OmegaNorm::kChi},
+                   1,
+                   8,
+                   "right only with sqrt-d"},
+        BadOptions{"OprfWithSqrtD",
+                   {.map = "oprf", .omega_norm = OmegaNorm::kSqrtD},
+                   1,
+                   8,
+                   "right only with chi"},
         BadOptions{"OprfATooLarge", {.map = "oprf", .oprf_a = {0.125}}, 1, 8, "below 1/8"},
         BadOptions{"OprfANan", {.map = "oprf", .oprf_a = {std::nan("")}}, 1, 8, "below 1/8"},
-        BadOptions{"OprfAWrongCount", {.map = "oprf", .oprf_a = {-0.1, -0.2}}, 3, 8, "given 2 values"},
+        BadOptions{
+            "OprfAWrongCount", {.map = "oprf", .oprf_a = {-0.1, -0.2}}, 3, 8, "given 2 values"},
         BadOptions{"OprfAElsewhere", {.map = "positive", .oprf_a = {-0.1}}, 1, 8, "takes none"},
-        BadOptions{"EpsilonElsewhere", {.map = "positive", .kernel_epsilon = 1e-4}, 1, 8, "takes none"},
+        BadOptions{
+            "EpsilonElsewhere", {.map = "positive", .kernel_epsilon = 1e-4}, 1, 8, "takes none"},
         BadOptions{"NegativeEpsilon", {.map = "relu", .kernel_epsilon = -1}, 1, 8, "expected 0 to"},
-        BadOptions{"SoftmaxWithoutProjection", {.map = "positive", .projection = "none"}, 1, 8, "needs a random one"}),
+        BadOptions{"SoftmaxWithoutProjection",
+                   {.map = "positive", .projection = "none"},
+                   1,
+                   8,
+                   "needs a random one"}),
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Plan, KnowsItsSizes) {
@@ -61,7 +76,8 @@ TEST(Plan, KnowsItsSizes) {
   EXPECT_EQ(plan.features(), 20);
   EXPECT_EQ(plan.width(), 40);
   EXPECT_NEAR(plan.LogNormalizer(2), -std::log(20) / 2, 1e-15);
-  EXPECT_NEAR(FeaturePlan::Draw({.map = "hyperbolic", .features = 20}, 1, 8, 0).LogNormalizer(0), -std::log(40) / 2, 1e-15);
+  EXPECT_NEAR(FeaturePlan::Draw({.map = "hyperbolic", .features = 20}, 1, 8, 0).LogNormalizer(0),
+              -std::log(40) / 2, 1e-15);
   EXPECT_EQ(FeaturePlan::Draw({.map = "elu", .projection = "none"}, 1, 8, 0).features(), 8);
 }
 
@@ -77,7 +93,8 @@ TEST(Plan, WithGivenOmegaEqualsTheDrawnOne) {
       const auto given = FeaturePlan::WithOmega(options, 2, drawn.Omega());
       const Tensor a = Features(drawn, x, context), b = Features(given, x, context);
       for (int64_t i = 0; i < a.shape().Elements(); ++i) {
-        EXPECT_NEAR(a.Data<double>()[i], b.Data<double>()[i], 1e-6 * (1 + std::fabs(a.Data<double>()[i])));
+        EXPECT_NEAR(a.Data<double>()[i], b.Data<double>()[i],
+                    1e-6 * (1 + std::fabs(a.Data<double>()[i])));
       }
       EXPECT_FALSE(given.Kernel(Vector(6), Vector(6)).has_value());
     }
@@ -102,20 +119,23 @@ TEST(Plan, RefusesAnOmegaThatDoesNotFit) {
 }
 
 TEST(Plan, KernelWithoutProjectionIsTheDotProduct) {
-  const auto plan = FeaturePlan::Draw({.map = "relu", .projection = "none", .kernel_epsilon = 0}, 1, 3, 0);
+  const auto plan =
+      FeaturePlan::Draw({.map = "relu", .projection = "none", .kernel_epsilon = 0}, 1, 3, 0);
   EXPECT_NEAR(*plan.Kernel(Vector{1, -2, 3}, Vector{2, 5, 1}), (2 + 0 + 3) / 3.0, 1e-12);
   EXPECT_EQ(*plan.ExpectedMse(Vector{1, -2, 3}, Vector{2, 5, 1}), 0);
   EXPECT_THROW(plan.Kernel(Vector{1}, Vector{1, 2, 3}), Error);
 }
 
-// The mean over all pairs, against the O(L²) double loop, and A against a search over its second moment.
+// The mean over all pairs, against the O(L²) double loop, and A against a search over its second
+// moment.
 TEST(Oprf, TakesTheOptimalAFromTheData) {
   const int64_t heads = 2, length = 70, d = 4;
   Tensor q({heads, length, d}), k({heads, length + 9, d});
   for (Tensor* tensor : {&q, &k}) {
     std::vector<double> values(static_cast<size_t>(tensor->shape().Elements()));
     RandomStream(tensor == &q ? 1 : 2, "rows").FillNormal(0, values);
-    for (size_t i = 0; i < values.size(); ++i) tensor->Data<float>()[i] = static_cast<float>(0.5 * values[i] + 0.2);
+    for (size_t i = 0; i < values.size(); ++i)
+      tensor->Data<float>()[i] = static_cast<float>(0.5 * values[i] + 0.2);
   }
   const auto a = OptimalOprfA(q, k, Context({.threads = 2}));
   ASSERT_EQ(a.size(), 2u);
@@ -124,7 +144,8 @@ TEST(Oprf, TakesTheOptimalAFromTheData) {
     for (int64_t i = 0; i < q.shape()[1]; ++i) {
       for (int64_t j = 0; j < k.shape()[1]; ++j) {
         for (int64_t c = 0; c < d; ++c) {
-          const double sum = q.Data<float>()[(head * q.shape()[1] + i) * d + c] + k.Data<float>()[(head * k.shape()[1] + j) * d + c];
+          const double sum = q.Data<float>()[(head * q.shape()[1] + i) * d + c] +
+                             k.Data<float>()[(head * k.shape()[1] + j) * d + c];
           square += sum * sum;
         }
       }
@@ -136,7 +157,8 @@ TEST(Oprf, TakesTheOptimalAFromTheData) {
       return d * std::log((1 + t) / 2) - d / 2.0 * std::log(t) + square / t;
     };
     const double best = log_second_moment(a[static_cast<size_t>(head)]);
-    for (double step = -0.5; step <= 0.12; step += 0.001) EXPECT_GE(log_second_moment(step), best - 1e-12);
+    for (double step = -0.5; step <= 0.12; step += 0.001)
+      EXPECT_GE(log_second_moment(step), best - 1e-12);
   }
   EXPECT_EQ(OptimalOprfA(q, k, Context({.threads = 3})), a);
   EXPECT_EQ(OptimalOprfA(k, q, Context({.threads = 1})), a);  // the same for either side

@@ -11,10 +11,11 @@
 namespace favor {
 namespace {
 
-Tensor DrawOmega(const std::string& projection, OmegaNorm norm, int64_t d, int64_t m, uint64_t seed = 1,
-                 uint64_t redraw = 0, int64_t heads = 1, bool shared = false) {
-  return FeaturePlan::Draw({.projection = projection, .features = m, .omega_norm = norm, .shared_omega = shared}, heads,
-                           d, seed, redraw)
+Tensor DrawOmega(const std::string& projection, OmegaNorm norm, int64_t d, int64_t m,
+                 uint64_t seed = 1, uint64_t redraw = 0, int64_t heads = 1, bool shared = false) {
+  return FeaturePlan::Draw(
+             {.projection = projection, .features = m, .omega_norm = norm, .shared_omega = shared},
+             heads, d, seed, redraw)
       .Omega();
 }
 
@@ -60,14 +61,20 @@ TEST(Structured, RowsOfABlockAreOrthogonal) {
 TEST(RowLengths, AreChiOrSqrtOfTheDrawnDimension) {
   const int64_t m = 20000;
   for (const char* name : {"gaussian", "orthogonal", "hadamard", "givens"}) {
-    const int64_t d = 6, padded = std::string(name) == "hadamard" || std::string(name) == "givens" ? 8 : 6;
-    const kernels::Omega omega = features::FindProjection(name).draw(
-        {.features = m, .dim = padded, .norm = OmegaNorm::kChi, .stream = RandomStream(1, "lengths")});
+    const int64_t d = 6,
+                  padded = std::string(name) == "hadamard" || std::string(name) == "givens" ? 8 : 6;
+    const kernels::Omega omega =
+        features::FindProjection(name).draw({.features = m,
+                                             .dim = padded,
+                                             .norm = OmegaNorm::kChi,
+                                             .stream = RandomStream(1, "lengths")});
     // Padded: lengths are those of the 8-dimensional rows; their truncation to 6 has mean square 6.
     const Tensor truncated = DrawOmega(name, OmegaNorm::kChi, d, m);
     double square = 0;
-    for (int64_t r = 0; r < m; ++r) square += Dot(truncated.Data<float>() + r * d, truncated.Data<float>() + r * d, d);
-    EXPECT_NEAR(square / static_cast<double>(m), 6, 4.5 * std::sqrt(16.0 / static_cast<double>(m))) << name;
+    for (int64_t r = 0; r < m; ++r)
+      square += Dot(truncated.Data<float>() + r * d, truncated.Data<float>() + r * d, d);
+    EXPECT_NEAR(square / static_cast<double>(m), 6, 4.5 * std::sqrt(16.0 / static_cast<double>(m)))
+        << name;
     EXPECT_EQ(features::FindProjection(name).omega_dim(d), padded);
     EXPECT_EQ(omega.features, m);
   }
@@ -86,12 +93,17 @@ TEST(Draw, IsAPureFunctionOfSeedHeadAndRedraw) {
     EXPECT_FALSE(same(base, DrawOmega(name, OmegaNorm::kChi, 16, 40, 1, 1)));
     const Tensor heads = DrawOmega(name, OmegaNorm::kChi, 16, 40, 1, 0, 3);
     EXPECT_EQ(heads.shape(), (Shape{3, 40, 16}));
-    EXPECT_EQ(std::memcmp(heads.Data<float>(), base.Data<float>(), static_cast<size_t>(base.Bytes())), 0);
-    EXPECT_NE(std::memcmp(heads.Data<float>() + 640, base.Data<float>(), static_cast<size_t>(base.Bytes())), 0);
+    EXPECT_EQ(
+        std::memcmp(heads.Data<float>(), base.Data<float>(), static_cast<size_t>(base.Bytes())), 0);
+    EXPECT_NE(std::memcmp(heads.Data<float>() + 640, base.Data<float>(),
+                          static_cast<size_t>(base.Bytes())),
+              0);
     EXPECT_EQ(DrawOmega(name, OmegaNorm::kChi, 16, 40, 1, 0, 3, true).shape(), (Shape{40, 16}));
     // More features continue the draw.
     const Tensor longer = DrawOmega(name, OmegaNorm::kChi, 16, 50);
-    EXPECT_EQ(std::memcmp(longer.Data<float>(), base.Data<float>(), static_cast<size_t>(base.Bytes())), 0) << name;
+    EXPECT_EQ(
+        std::memcmp(longer.Data<float>(), base.Data<float>(), static_cast<size_t>(base.Bytes())), 0)
+        << name;
   }
 }
 

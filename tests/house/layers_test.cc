@@ -1,4 +1,5 @@
-// The house itself: an include may point only downwards, public headers stay free of what users do not have.
+// The house itself: an include may point only downwards, public headers stay free of what users do
+// not have.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -13,19 +14,22 @@ namespace {
 namespace fs = std::filesystem;
 
 // Lower may not include higher; equals may not include each other unless they are the same folder.
-const std::map<std::string, int> kFloor = {{"core", 0}, {"io", 1}, {"data", 1}, {"kernels", 2}, {"features", 3},
-                                           {"attention", 4}, {"layers", 5}, {"models", 6}, {"train", 7}, {"lab", 8}, {"cli", 9}};
+const std::map<std::string, int> kFloor = {
+    {"core", 0},   {"io", 1},     {"data", 1},  {"kernels", 2}, {"features", 3}, {"attention", 4},
+    {"layers", 5}, {"models", 6}, {"train", 7}, {"lab", 8},     {"cli", 9}};
 
 template <class Visit>
 void ForEachInclude(const fs::path& folder, const Visit& visit) {
   const std::regex include(R"re(^\s*#\s*include\s+(["<])([^">]+)[">])re");
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const std::string extension = entry.path().extension().string();
-    if (extension != ".h" && extension != ".cc" && extension != ".cu" && extension != ".cuh") continue;
+    if (extension != ".h" && extension != ".cc" && extension != ".cu" && extension != ".cuh")
+      continue;
     std::ifstream file(entry.path());
     std::smatch match;
     for (std::string line; std::getline(file, line);) {
-      if (std::regex_search(line, match, include)) visit(entry.path(), match[1] == "<", match[2].str());
+      if (std::regex_search(line, match, include))
+        visit(entry.path(), match[1] == "<", match[2].str());
     }
   }
 }
@@ -35,7 +39,8 @@ TEST(House, IncludesPointDownwards) {
   int seen = 0;
   ForEachInclude(src, [&](const fs::path& file, bool system, const std::string& target) {
     const std::string from = fs::relative(file, src).begin()->string();
-    ASSERT_TRUE(kFloor.contains(from)) << file << " is on no floor: add it to this test and to docs/architecture.md";
+    ASSERT_TRUE(kFloor.contains(from))
+        << file << " is on no floor: add it to this test and to docs/architecture.md";
     const std::string to = *fs::path(target).begin();
     if (system || !kFloor.contains(to)) return;
     ++seen;
@@ -50,7 +55,8 @@ TEST(House, PublicHeadersIncludeOnlyTheStandardLibraryAndEachOther) {
   ForEachInclude(include, [&](const fs::path& file, bool system, const std::string& target) {
     ++seen;
     if (system) {
-      EXPECT_EQ(target.find_first_of("./"), std::string::npos) << file << " includes <" << target << ">";
+      EXPECT_EQ(target.find_first_of("./"), std::string::npos)
+          << file << " includes <" << target << ">";
     } else {
       EXPECT_TRUE(target.starts_with("favor/")) << file << " includes \"" << target << "\"";
     }
@@ -66,7 +72,8 @@ TEST(House, KernelsHaveTheSameNameEverywhere) {
       const fs::path& path = entry.path();
       if (path.extension() == ".h" || path.extension() == ".cuh") continue;
       EXPECT_TRUE(fs::exists(kernels / path.stem().concat(".h"))) << path;
-      EXPECT_TRUE(fs::exists(kernels / "reference" / path.stem().concat(".cc"))) << path << " has no reference twin";
+      EXPECT_TRUE(fs::exists(kernels / "reference" / path.stem().concat(".cc")))
+          << path << " has no reference twin";
     }
   }
 }

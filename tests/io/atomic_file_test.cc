@@ -56,7 +56,8 @@ TEST(AtomicFile, WritesToDevicesInPlace) {
 
 TEST(AtomicFile, RefusesFoldersAndMissingFolders) {
   const TempDir dir;
-  for (const std::string& path : {dir.path().string(), dir / "missing/a", std::string("/proc/favor")}) {
+  for (const std::string& path :
+       {dir.path().string(), dir / "missing/a", std::string("/proc/favor")}) {
     try {
       AtomicFile file(path);
       FAIL() << path;
@@ -68,9 +69,7 @@ TEST(AtomicFile, RefusesFoldersAndMissingFolders) {
   EXPECT_EQ(dir.Entries(), 0);
 }
 
-TEST(AtomicFile, ReportsAFullDisk) {
-  EXPECT_THROW(WriteFileAtomically("/dev/full", "x"), Error);
-}
+TEST(AtomicFile, ReportsAFullDisk) { EXPECT_THROW(WriteFileAtomically("/dev/full", "x"), Error); }
 
 }  // namespace
 }  // namespace favor::io

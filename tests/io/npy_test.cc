@@ -33,15 +33,19 @@ const std::string kTwoFloats("\0\0\xc0\x3f\0\0\0\xc0", 8);
 TEST(Npy, RoundTripsEveryTypeAndRank) {
   const TempDir dir;
   for (const DataType type : {DataType::kF16, DataType::kF32, DataType::kF64}) {
-    for (const Shape& shape : {Shape{}, Shape{7}, Shape{3, 5}, Shape{2, 3, 5}, Shape{2, 1, 3, 4}, Shape{0, 4}}) {
+    for (const Shape& shape :
+         {Shape{}, Shape{7}, Shape{3, 5}, Shape{2, 3, 5}, Shape{2, 1, 3, 4}, Shape{0, 4}}) {
       Tensor values(shape, DataType::kF64);
-      for (int64_t i = 0; i < shape.Elements(); ++i) values.Data<double>()[i] = static_cast<double>(i) - 3.5;
+      for (int64_t i = 0; i < shape.Elements(); ++i)
+        values.Data<double>()[i] = static_cast<double>(i) - 3.5;
       WriteNpy(dir / "a.npy", values.To(type));
       const Tensor read = ReadNpy(dir / "a.npy");
       EXPECT_EQ(read.shape(), shape);
       EXPECT_EQ(read.type(), type);
       const Tensor back = read.To(DataType::kF64);
-      EXPECT_EQ(std::memcmp(back.Data<double>(), values.Data<double>(), static_cast<size_t>(values.Bytes())), 0);
+      EXPECT_EQ(std::memcmp(back.Data<double>(), values.Data<double>(),
+                            static_cast<size_t>(values.Bytes())),
+                0);
     }
   }
 }
@@ -57,9 +61,14 @@ TEST(Npy, WritesStridedViewsAndAlignsData) {
 }
 
 TEST(Npy, ReadsEveryVersionAndSpelling) {
-  for (const int version : {1, 2, 3}) EXPECT_EQ(Parse(Npy(Header("<f4", "False", "(2,)"), kTwoFloats, version)).Data<float>()[0], 1.5f);
-  EXPECT_EQ(Parse(Npy("{\"shape\":(2L,),\"descr\":\"<f4\",\"fortran_order\":False}", kTwoFloats)).shape(), (Shape{2}));
-  EXPECT_EQ(Parse(Npy(Header("<f4", "True", "(2,)"), kTwoFloats)).Data<float>()[1], -2);  // one axis has no order
+  for (const int version : {1, 2, 3})
+    EXPECT_EQ(Parse(Npy(Header("<f4", "False", "(2,)"), kTwoFloats, version)).Data<float>()[0],
+              1.5f);
+  EXPECT_EQ(
+      Parse(Npy("{\"shape\":(2L,),\"descr\":\"<f4\",\"fortran_order\":False}", kTwoFloats)).shape(),
+      (Shape{2}));
+  EXPECT_EQ(Parse(Npy(Header("<f4", "True", "(2,)"), kTwoFloats)).Data<float>()[1],
+            -2);  // one axis has no order
   EXPECT_EQ(Parse(Npy(Header("<f8", "False", "()"), std::string(8, '\0'))).shape(), Shape{});
 }
 
@@ -89,9 +98,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"Empty", "", "empty file"}, BadFile{"Text", "hello, world", "not an npy file"},
         BadFile{"OnlyMagic", "\x93NUMPY", "truncated before its header"},
         BadFile{"Version", Npy(Header("<f4", "False", "(2,)"), kTwoFloats, 9), "version 9"},
-        BadFile{"CutInHeader", Npy(Header("<f4", "False", "(2,)"), "").substr(0, 30), "truncated inside its header"},
-        BadFile{"CutInData", Npy(Header("<f4", "False", "(2,)"), kTwoFloats.substr(0, 7)), "truncated: shape [2] of f32 needs 8 data bytes, the file has 7"},
-        BadFile{"Trailing", Npy(Header("<f4", "False", "(2,)"), kTwoFloats + "x"), "trailing bytes"},
+        BadFile{"CutInHeader", Npy(Header("<f4", "False", "(2,)"), "").substr(0, 30),
+                "truncated inside its header"},
+        BadFile{"CutInData", Npy(Header("<f4", "False", "(2,)"), kTwoFloats.substr(0, 7)),
+                "truncated: shape [2] of f32 needs 8 data bytes, the file has 7"},
+        BadFile{"Trailing", Npy(Header("<f4", "False", "(2,)"), kTwoFloats + "x"),
+                "trailing bytes"},
         BadFile{"Fortran", Npy(Header("<f4", "True", "(2, 1)"), kTwoFloats), "Fortran"},
         BadFile{"BigEndian", Npy(Header(">f4", "False", "(2,)"), kTwoFloats), "big-endian"},
         BadFile{"Integers", Npy(Header("<i4", "False", "(2,)"), kTwoFloats), "integers ('<i4')"},
@@ -100,23 +112,49 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"Complex", Npy(Header("<c8", "False", "(1,)"), kTwoFloats), "complex"},
         BadFile{"Objects", Npy(Header("|O", "False", "(2,)"), kTwoFloats), "Python objects"},
         BadFile{"LongDouble", Npy(Header("<f16", "False", "(2,)"), kTwoFloats), "'<f16'"},
-        BadFile{"Record", Npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", kTwoFloats), "structured"},
-        BadFile{"HugeShape", Npy(Header("<f4", "False", "(99999999999, 99999999999)"), kTwoFloats), "needs more than the 8 data bytes"},
-        BadFile{"OverflowingProduct", Npy(Header("<f4", "False", "(4294967296, 4294967296, 4294967296)"), kTwoFloats), "needs more than"},
-        BadFile{"SizeBeyond63Bits", Npy(Header("<f4", "False", "(99999999999999999999,)"), kTwoFloats), "beyond 63 bits"},
-        BadFile{"NegativeSize", Npy(Header("<f4", "False", "(-2,)"), kTwoFloats), "expected a size"},
+        BadFile{"Record",
+                Npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", kTwoFloats),
+                "structured"},
+        BadFile{"HugeShape", Npy(Header("<f4", "False", "(99999999999, 99999999999)"), kTwoFloats),
+                "needs more than the 8 data bytes"},
+        BadFile{"OverflowingProduct",
+                Npy(Header("<f4", "False", "(4294967296, 4294967296, 4294967296)"), kTwoFloats),
+                "needs more than"},
+        BadFile{"SizeBeyond63Bits",
+                Npy(Header("<f4", "False", "(99999999999999999999,)"), kTwoFloats),
+                "beyond 63 bits"},
+        BadFile{"NegativeSize", Npy(Header("<f4", "False", "(-2,)"), kTwoFloats),
+                "expected a size"},
         BadFile{"FloatSize", Npy(Header("<f4", "False", "(2.0,)"), kTwoFloats), "expected ')'"},
-        BadFile{"FiveAxes", Npy(Header("<f4", "False", "(1, 1, 1, 1, 2)"), kTwoFloats), "5 dimensions"},
-        BadFile{"ManyAxes", Npy(Header("<f4", "False", "(" + [] { std::string s; for (int i = 0; i < 100; ++i) s += "1,"; return s; }() + ")"), kTwoFloats), "more than 64"},
+        BadFile{"FiveAxes", Npy(Header("<f4", "False", "(1, 1, 1, 1, 2)"), kTwoFloats),
+                "5 dimensions"},
+        BadFile{"ManyAxes",
+                Npy(Header(
+                        "<f4", "False",
+                        "(" +
+                            [] {
+                              std::string s;
+                              for (int i = 0; i < 100; ++i) s += "1,";
+                              return s;
+                            }() +
+                            ")"),
+                    kTwoFloats),
+                "more than 64"},
         BadFile{"MissingKey", Npy("{'descr': '<f4', 'shape': (2,)}", kTwoFloats), "lacks"},
-        BadFile{"RepeatedKey", Npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", kTwoFloats), "'descr'"},
+        BadFile{"RepeatedKey",
+                Npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}",
+                    kTwoFloats),
+                "'descr'"},
         BadFile{"UnknownKey", Npy("{'evil': 1}", kTwoFloats), "'evil'"},
         BadFile{"NotADictionary", Npy("[1, 2]", kTwoFloats), "expected '{'"},
         BadFile{"UnendedString", Npy("{'descr", kTwoFloats), "without an end"},
-        BadFile{"BadBoolean", Npy(Header("<f4", "Maybe", "(2,)"), kTwoFloats), "neither True nor False"},
-        BadFile{"TextAfter", Npy(Header("<f4", "False", "(2,)") + "x", kTwoFloats), "after its dictionary"},
+        BadFile{"BadBoolean", Npy(Header("<f4", "Maybe", "(2,)"), kTwoFloats),
+                "neither True nor False"},
+        BadFile{"TextAfter", Npy(Header("<f4", "False", "(2,)") + "x", kTwoFloats),
+                "after its dictionary"},
         BadFile{"NewlineInKey", Npy("{'a\nb': 1}", kTwoFloats), "a\\x0ab"},
-        BadFile{"HeaderTooLong", Npy(std::string(70000, ' '), kTwoFloats, 2), "header of 70000 bytes"}),
+        BadFile{"HeaderTooLong", Npy(std::string(70000, ' '), kTwoFloats, 2),
+                "header of 70000 bytes"}),
     [](const auto& test) { return std::string(test.param.name); });
 
 // Whatever happens to a file's bytes, the reader answers with an array or an Error.

@@ -21,7 +21,8 @@ class EveryMap : public testing::TestWithParam<MapEntry> {
   std::pair<std::vector<T>, std::vector<T>> Evaluate(const std::vector<T>& u) const {
     const std::vector<T> offset(u.size(), T(0.3));
     const T half_norm = T(0.7);
-    const MapTile<T> tile{static_cast<int64_t>(u.size()), 1, u.data(), &half_norm, offset.data(), static_cast<T>(epsilon())};
+    const MapTile<T> tile{static_cast<int64_t>(u.size()), 1, u.data(), &half_norm, offset.data(),
+                          static_cast<T>(epsilon())};
     const size_t width = u.size() * static_cast<size_t>(traits().info.parts);
     std::vector<T> exponents(width), factors(width);
     if constexpr (std::is_same_v<T, float>) {
@@ -49,9 +50,11 @@ TEST_P(EveryMap, HasTheDerivativeOfItsFormula) {
     want[i % count] += grad_exponents[i] * (exponents_up[i] - exponents_down[i]) / (2 * step) +
                        grad_factors[i] * (factors_up[i] - factors_down[i]) / (2 * step);
   }
-  const MapTile<double> tile{static_cast<int64_t>(count), 1, kArguments.data(), nullptr, nullptr, epsilon()};
+  const MapTile<double> tile{
+      static_cast<int64_t>(count), 1, kArguments.data(), nullptr, nullptr, epsilon()};
   GetParam().backward_f64(tile, grad_exponents.data(), grad_factors.data(), got.data());
-  for (size_t i = 0; i < count; ++i) EXPECT_NEAR(got[i], want[i], 1e-8 * (1 + std::fabs(want[i]))) << kArguments[i];
+  for (size_t i = 0; i < count; ++i)
+    EXPECT_NEAR(got[i], want[i], 1e-8 * (1 + std::fabs(want[i]))) << kArguments[i];
 }
 
 TEST_P(EveryMap, SaysItsSignTruly) {
@@ -70,7 +73,8 @@ TEST_P(EveryMap, SaysTrulyWhetherItHasAFactor) {
 
 TEST_P(EveryMap, AgreesInFloatAndDouble) {
   const auto [exponents, factors] = Evaluate(kArguments);
-  const auto [exponents_f32, factors_f32] = Evaluate(std::vector<float>(kArguments.begin(), kArguments.end()));
+  const auto [exponents_f32, factors_f32] =
+      Evaluate(std::vector<float>(kArguments.begin(), kArguments.end()));
   for (size_t i = 0; i < exponents.size(); ++i) {
     EXPECT_NEAR(exponents_f32[i], exponents[i], 2e-6);
     EXPECT_NEAR(factors_f32[i], factors[i], 2e-6);
@@ -85,11 +89,12 @@ TEST_P(EveryMap, StaysFiniteForHugeArguments) {
   }
 }
 
-// Mean and second moment of X against quadrature over the plane of x and y: closed forms of every map under χ
-// norms. X = Σ_parts exp(E(u) + E(v)) g(u) g(v) · normaliser².
+// Mean and second moment of X against quadrature over the plane of x and y: closed forms of every
+// map under χ norms. X = Σ_parts exp(E(u) + E(v)) g(u) g(v) · normaliser².
 TEST_P(EveryMap, HasTheKernelAndVarianceOfItsFormula) {
   for (const Pair pair : {Pair{0.5, 0.7, 0.2}, Pair{0.3, 0.9, -0.4}, Pair{0.6, 0.6, 0.6}}) {
-    const Law law{.dim = 5, .omega_dim = 5, .norm = OmegaNorm::kChi, .epsilon = epsilon(), .oprf_a = 0};
+    const Law law{
+        .dim = 5, .omega_dim = 5, .norm = OmegaNorm::kChi, .epsilon = epsilon(), .oprf_a = 0};
     const Moments moments = GetParam().theory(pair, law);
     const auto moment = [&](int power) {
       return BivariateMean(pair, [&](double u, double v) {
@@ -102,9 +107,11 @@ TEST_P(EveryMap, HasTheKernelAndVarianceOfItsFormula) {
         double exponents[4], factors[4];
         GetParam().evaluate_f64(tile, exponents, factors);
         for (int part = 0; part < parts; ++part) {
-          x += std::exp(exponents[2 * part] + exponents[2 * part + 1]) * factors[2 * part] * factors[2 * part + 1];
+          x += std::exp(exponents[2 * part] + exponents[2 * part + 1]) * factors[2 * part] *
+               factors[2 * part + 1];
         }
-        x *= traits().normalizer * traits().normalizer * std::exp(traits().norm_slope * (pair.xx + pair.yy) / 2);
+        x *= traits().normalizer * traits().normalizer *
+             std::exp(traits().norm_slope * (pair.xx + pair.yy) / 2);
         return power == 1 ? x : x * x;
       });
     };
@@ -123,9 +130,9 @@ INSTANTIATE_TEST_SUITE_P(Maps, EveryMap, testing::ValuesIn(AllMaps().begin(), Al
                          });
 
 TEST(MapTable, HoldsEveryMapOfTheHouseOnce) {
-  for (const char* name : {"positive", "hyperbolic", "trigonometric", "regularized", "oprf", "gaussian-positive",
-                           "gaussian-trigonometric", "relu", "sigmoid", "exp", "abs", "gelu", "cos", "tanh",
-                           "identity", "elu", "sgn"}) {
+  for (const char* name : {"positive", "hyperbolic", "trigonometric", "regularized", "oprf",
+                           "gaussian-positive", "gaussian-trigonometric", "relu", "sigmoid", "exp",
+                           "abs", "gelu", "cos", "tanh", "identity", "elu", "sgn"}) {
     ASSERT_NE(FindMap(name), nullptr) << name;
     EXPECT_EQ(&AllMaps()[static_cast<size_t>(FindMap(name)->index)], FindMap(name));
   }

@@ -30,25 +30,12 @@ class EveryProjection : public testing::TestWithParam<std::tuple<std::string, in
     return features::FindProjection(name).draw(
         {.features = m, .dim = d, .norm = norm, .stream = RandomStream(7, "omega")});
   }
-
-  // ω written out from its definition: column i is ω e_i.
-  static std::vector<double> Dense(const Omega& omega) {
-    const auto m = static_cast<size_t>(omega.features), d = static_cast<size_t>(omega.dim);
-    std::vector<double> dense(m * d), unit(d), column(m);
-    for (size_t i = 0; i < d; ++i) {
-      unit.assign(d, 0);
-      unit[i] = 1;
-      reference::Project(omega, unit.data(), 1, column.data());
-      for (size_t r = 0; r < m; ++r) dense[r * d + i] = column[r];
-    }
-    return dense;
-  }
 };
 
 TEST_P(EveryProjection, FastEqualsDenseMatrix) {
   const Omega omega = Draw();
   const int64_t d = omega.dim, m = omega.features;
-  const std::vector<double> dense = Dense(omega), x = RandomValues(kRows * d, 1);
+  const std::vector<double> dense = reference::DenseRows(omega), x = RandomValues(kRows * d, 1);
   const std::vector<float> x_f32(x.begin(), x.end());
   std::vector<float> u(static_cast<size_t>(kRows * m));
   cpu::Project(omega, x_f32.data(), kRows, Context({.threads = 2}), u.data());
@@ -60,7 +47,8 @@ TEST_P(EveryProjection, FastEqualsDenseMatrix) {
         size += std::pow(x[static_cast<size_t>(row * d + i)], 2);
       }
       // 1e-6 of ‖ω_r‖‖x‖ ≈ √d·‖x‖.
-      EXPECT_NEAR(u[static_cast<size_t>(row * m + r)], want, 1e-6 * std::sqrt(size * static_cast<double>(d)) + 1e-7);
+      EXPECT_NEAR(u[static_cast<size_t>(row * m + r)], want,
+                  1e-6 * std::sqrt(size * static_cast<double>(d)) + 1e-7);
     }
   }
 }
@@ -97,13 +85,14 @@ TEST_P(EveryProjection, GivesTheSameBitsForAnyNumberOfThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Projections, EveryProjection,
-                         testing::Combine(testing::Values("gaussian", "orthogonal", "hadamard", "givens", "none"),
-                                          testing::Values(1, 5, 16, 40, 64), testing::Values(1, 17, 64, 150)),
-                         [](const auto& test) {
-                           return std::get<0>(test.param) + "_d" + std::to_string(std::get<1>(test.param)) + "_m" +
-                                  std::to_string(std::get<2>(test.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Projections, EveryProjection,
+    testing::Combine(testing::Values("gaussian", "orthogonal", "hadamard", "givens", "none"),
+                     testing::Values(1, 5, 16, 40, 64), testing::Values(1, 17, 64, 150)),
+    [](const auto& test) {
+      return std::get<0>(test.param) + "_d" + std::to_string(std::get<1>(test.param)) + "_m" +
+             std::to_string(std::get<2>(test.param));
+    });
 
 }  // namespace
 }  // namespace favor::kernels

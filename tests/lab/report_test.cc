@@ -8,7 +8,8 @@ namespace favor::lab {
 namespace {
 
 TEST(Table, AlignsByWhatIsSeen) {
-  const Table table{.title = "t", .caption = "", .columns = {"näme", "n"}, .rows = {{"a", "1.5"}, {"ωω", "22"}}};
+  const Table table{
+      .title = "t", .caption = "", .columns = {"näme", "n"}, .rows = {{"a", "1.5"}, {"ωω", "22"}}};
   EXPECT_EQ(table.ToText(), "t\n  näme    n\n  a     1.5\n  ωω     22\n");
 }
 
@@ -27,7 +28,8 @@ TEST(Plot, DrawsEverySeries) {
                   .y_label = "e",
                   .log_x = true,
                   .log_y = true,
-                  .series = {{.name = "one", .points = {{1, 1}, {2, 0.5}, {4, 1e-300 * 0}}}, {.name = "two", .points = {{1, 3}}, .color = 1, .markers = true}}};
+                  .series = {{.name = "one", .points = {{1, 1}, {2, 0.5}, {4, 1e-300 * 0}}},
+                             {.name = "two", .points = {{1, 3}}, .color = 1, .markers = true}}};
   const auto svg = RenderSvg(plot);
   ASSERT_TRUE(svg.has_value()) << "gnuplot is installed by make deps";
   EXPECT_EQ(svg->rfind("<svg", 0), 0u);
@@ -38,7 +40,11 @@ TEST(Plot, DrawsEverySeries) {
 TEST(Report, IsSelfContained) {
   Report report("title", "favor lab x");
   report.AddText("a < b");
-  report.AddPlot({.title = "p", .caption = "c", .x_label = "x", .y_label = "y", .series = {{.name = "s", .points = {{1, 1}, {2, 2}}}}});
+  report.AddPlot({.title = "p",
+                  .caption = "c",
+                  .x_label = "x",
+                  .y_label = "y",
+                  .series = {{.name = "s", .points = {{1, 1}, {2, 2}}}}});
   const std::string html = report.ToHtml();
   for (const char* foreign : {"<script", "<link", "src=", "@import", "url(http"}) {
     EXPECT_EQ(html.find(foreign), std::string::npos) << foreign;
@@ -52,7 +58,8 @@ TEST(Experiments, EveryOneRunsAndReports) {
     const Context context({.seed = 1});
     Report report(std::string(experiment.name), "");
     nlohmann::json results;
-    ExperimentRun run{.context = context, .draws = 50, .quiet = true, .report = report, .results = results};
+    ExperimentRun run{
+        .context = context, .draws = 50, .quiet = true, .report = report, .results = results};
     experiment.run(run);
     EXPECT_FALSE(report.tables().empty());
     EXPECT_FALSE(results.empty());
@@ -60,19 +67,26 @@ TEST(Experiments, EveryOneRunsAndReports) {
   }
 }
 
-// The experiment finds what the formulas predict: a wrong map or formula shows here as it would to a reader.
+// The experiment finds what the formulas predict: a wrong map or formula shows here as it would to
+// a reader.
 TEST(Estimators, AgreeWithTheFormulas) {
   const Context context({.seed = 1});
   Report report("estimators", "");
   nlohmann::json results;
-  ExperimentRun run{.context = context, .draws = 400, .quiet = true, .report = report, .results = results};
+  ExperimentRun run{
+      .context = context, .draws = 400, .quiet = true, .report = report, .results = results};
   FindExperiment("estimators").run(run);
   for (const auto& row : results["estimators"]) {
-    const std::string label = row["map"].get<std::string>() + " " + row["projection"].get<std::string>();
+    const std::string label =
+        row["map"].get<std::string>() + " " + row["projection"].get<std::string>();
     ASSERT_FALSE(row["kernel"].is_null()) << label;
-    EXPECT_NEAR(row["mean"].get<double>(), row["kernel"].get<double>(), 4.5 * row["standard_error"].get<double>()) << label;
+    EXPECT_NEAR(row["mean"].get<double>(), row["kernel"].get<double>(),
+                4.5 * row["standard_error"].get<double>())
+        << label;
     if (!row["predicted_error"].is_null()) {
-      EXPECT_NEAR(row["measured_error"].get<double>() / row["predicted_error"].get<double>(), 1, 0.35) << label;
+      EXPECT_NEAR(row["measured_error"].get<double>() / row["predicted_error"].get<double>(), 1,
+                  0.35)
+          << label;
     }
   }
 }

@@ -33,11 +33,12 @@ int64_t Heads(const Shape& shape) { return shape.rank() >= 3 ? shape[shape.rank(
 
 FeaturePlan MakePlan(const Arguments& arguments, const Shape& shape, const Context& context) {
   const int64_t heads = Heads(shape), dim = shape[shape.rank() - 1];
-  if (arguments.omega.empty()) return FeaturePlan::Draw(arguments.features, heads, dim, context.seed());
+  if (arguments.omega.empty())
+    return FeaturePlan::Draw(arguments.features, heads, dim, context.seed());
   const Tensor omega = ReadNpy(arguments.omega);
   if (omega.shape().rank() < 2 || omega.shape()[omega.shape().rank() - 1] != dim) {
-    Throw(ErrorCode::kInvalidData, Printable(arguments.omega), "given shape {}, expected rows of dim {}",
-          omega.shape().ToString(), dim);
+    Throw(ErrorCode::kInvalidData, Printable(arguments.omega),
+          "given shape {}, expected rows of dim {}", omega.shape().ToString(), dim);
   }
   return FeaturePlan::WithOmega(arguments.features, heads, omega);
 }
@@ -72,23 +73,24 @@ void Run(Arguments& arguments) {
   WriteNpy(arguments.out, result);
 
   if (arguments.json) {
-    nlohmann::json summary = {{"out", arguments.out},
-                              {"map", plan.map().name},
-                              {"projection", arguments.omega.empty() ? arguments.features.projection : "given"},
-                              {"features", plan.features()},
-                              {"width", plan.width()},
-                              {"dim", plan.dim()},
-                              {"heads", plan.heads()},
-                              {"log_normalizer", nlohmann::json::array()},
-                              {"oprf_a", nlohmann::json::array()}};
+    nlohmann::json summary = {
+        {"out", arguments.out},
+        {"map", plan.map().name},
+        {"projection", arguments.omega.empty() ? arguments.features.projection : "given"},
+        {"features", plan.features()},
+        {"width", plan.width()},
+        {"dim", plan.dim()},
+        {"heads", plan.heads()},
+        {"log_normalizer", nlohmann::json::array()},
+        {"oprf_a", nlohmann::json::array()}};
     for (int64_t head = 0; head < plan.heads(); ++head) {
       summary["log_normalizer"].push_back(plan.LogNormalizer(head));
       summary["oprf_a"].push_back(plan.OprfA(head));
     }
     fmt::print("{}\n", summary.dump(2));
   } else {
-    fmt::print("{}: {} of shape {}, map {}, {} ω\n", arguments.out, arguments.log ? "exponents" : "φ",
-               result.shape().ToString(), plan.map().name,
+    fmt::print("{}: {} of shape {}, map {}, {} ω\n", arguments.out,
+               arguments.log ? "exponents" : "φ", result.shape().ToString(), plan.map().name,
                arguments.omega.empty() ? arguments.features.projection : "given");
   }
 }
@@ -99,30 +101,37 @@ Command FeaturesCommand() {
   return {
       .name = "features",
       .summary = "Write the features φ(x) of the rows of an array, unstabilised, in f64",
-      .example = "favor features --input x.npy --role query --map positive --features 256 --out phi.npy",
+      .example =
+          "favor features --input x.npy --role query --map positive --features 256 --out phi.npy",
       .setup = [](CLI::App& app) -> std::function<void()> {
         const auto arguments = std::make_shared<Arguments>();
         Arguments& a = *arguments;
         app.add_option("--input", a.input, "Rows x: .npy, f16/f32/f64, [L,d], [H,L,d] or [B,H,L,d]")
             ->required()
             ->type_name("X.npy");
-        app.add_option("--out", a.out, "Where φ goes: f64, [..., L, width]")->required()->type_name("PHI.npy");
+        app.add_option("--out", a.out, "Where φ goes: f64, [..., L, width]")
+            ->required()
+            ->type_name("PHI.npy");
         AddChoice(app, "--role", {"query", "key"}, a.role,
                   "Which side x is on; every map of this version treats both alike");
         AddFeatureOptions(app, a.features);
-        app.add_flag("--log", a.log, "Write the exponents E instead, where φ = exp(E + c)·g (--json prints c)");
+        app.add_flag("--log", a.log,
+                     "Write the exponents E instead, where φ = exp(E + c)·g (--json prints c)");
         AddNumber(app, "--scale", "Kernel of S·(x·y): rows are multiplied by √S (attention: 1/√d)",
                   [&a](double value) {
                     if (value <= 0) {
-                      Throw(ErrorCode::kInvalidOption, "features: --scale", "given {}, expected a number above 0", value);
+                      Throw(ErrorCode::kInvalidOption, "features: --scale",
+                            "given {}, expected a number above 0", value);
                     }
                     a.scale = value;
                   })
             ->default_str("1");
-        app.add_option("--omega", a.omega, "A given ω, [m,d] or [H,m,d], instead of a drawn one")->type_name("W.npy");
+        app.add_option("--omega", a.omega, "A given ω, [m,d] or [H,m,d], instead of a drawn one")
+            ->type_name("W.npy");
         app.add_option("--save-omega", a.save_omega, "Write ω, f32 [H,m,d]")->type_name("W.npy");
         app.add_option("--oprf-with", a.oprf_with,
-                       "With the map oprf: take A from the statistics of x and of these rows (the other side)")
+                       "With the map oprf: take A from the statistics of x and of these rows (the "
+                       "other side)")
             ->type_name("Y.npy");
         AddRunOptions(app, a.run);
         app.add_flag("--json", a.json, "Print what was done as JSON");

@@ -17,7 +17,8 @@ Command HelpCommand() {
               const CLI::App* root = app.get_parent();
               if (topic->empty()) {
                 // root->help() would be the help of the command now running, this one.
-                fmt::print("{}", root->get_formatter()->make_help(root, root->get_name(), CLI::AppFormatMode::Normal));
+                fmt::print("{}", root->get_formatter()->make_help(root, root->get_name(),
+                                                                  CLI::AppFormatMode::Normal));
                 return;
               }
               std::vector<std::string_view> names;

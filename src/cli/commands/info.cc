@@ -30,13 +30,14 @@ nlohmann::json Describe() {
                             {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)}});
   }
   for (const FeatureMapInfo& map : Maps()) {
-    info["maps"].push_back({{"name", map.name},
-                            {"formula", map.formula},
-                            {"kernel", map.kernel},
-                            {"nonnegative", map.nonnegative},
-                            {"parts", map.parts},
-                            {"default_epsilon", map.default_epsilon ? nlohmann::json(*map.default_epsilon)
-                                                                    : nlohmann::json()}});
+    info["maps"].push_back(
+        {{"name", map.name},
+         {"formula", map.formula},
+         {"kernel", map.kernel},
+         {"nonnegative", map.nonnegative},
+         {"parts", map.parts},
+         {"default_epsilon",
+          map.default_epsilon ? nlohmann::json(*map.default_epsilon) : nlohmann::json()}});
   }
   for (const ProjectionInfo& projection : Projections()) {
     info["projections"].push_back(
@@ -53,24 +54,33 @@ void Print(const nlohmann::json& info) {
   fmt::print("cpu     {}, {} threads, {:.1f} GiB memory\n", info["isa"].get<std::string>(),
              info["threads"].get<int>(), info["memory_bytes"].get<double>() / (1 << 30));
   if (info["gpus"].empty()) {
-    fmt::print("gpu     none ({})\n", info["cuda"].get<bool>() ? "no CUDA device found" : "built without CUDA");
+    fmt::print("gpu     none ({})\n",
+               info["cuda"].get<bool>() ? "no CUDA device found" : "built without CUDA");
   }
   for (const auto& gpu : info["gpus"]) {
     fmt::print("gpu     {}, {:.1f} GiB, compute capability {}\n", gpu["name"].get<std::string>(),
-               gpu["memory_bytes"].get<double>() / (1 << 30), gpu["compute_capability"].get<std::string>());
+               gpu["memory_bytes"].get<double>() / (1 << 30),
+               gpu["compute_capability"].get<std::string>());
   }
   lab::Table maps{.title = "\nfeature maps (u = ω·x; φ carries 1/√m)",
                   .caption = "",
                   .columns = {"name", "kernel", "sign", "formula"},
                   .rows = {}};
   for (const auto& map : info["maps"]) {
-    maps.rows.push_back({map["name"], map["kernel"], map["nonnegative"].get<bool>() ? "≥ 0" : "signed", map["formula"]});
+    maps.rows.push_back({map["name"], map["kernel"],
+                         map["nonnegative"].get<bool>() ? "≥ 0" : "signed", map["formula"]});
   }
-  lab::Table projections{.title = "\nprojections", .caption = "", .columns = {"name", "cost a row", "summary"}, .rows = {}};
+  lab::Table projections{.title = "\nprojections",
+                         .caption = "",
+                         .columns = {"name", "cost a row", "summary"},
+                         .rows = {}};
   for (const auto& projection : info["projections"]) {
     projections.rows.push_back({projection["name"], projection["cost"], projection["summary"]});
   }
-  lab::Table experiments{.title = "\nexperiments (favor lab NAME)", .caption = "", .columns = {"name", "summary"}, .rows = {}};
+  lab::Table experiments{.title = "\nexperiments (favor lab NAME)",
+                         .caption = "",
+                         .columns = {"name", "summary"},
+                         .rows = {}};
   for (const auto& experiment : info["experiments"]) {
     experiments.rows.push_back({experiment["name"], experiment["summary"]});
   }

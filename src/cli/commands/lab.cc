@@ -33,20 +33,27 @@ void Run(const Arguments& arguments) {
   const std::filesystem::path folder = arguments.out.empty() ? arguments.name : arguments.out;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) Throw(ErrorCode::kIo, Printable(folder.string()), "cannot be made: {}", error.message());
-  const std::string report_path = (folder / "report.html").string(), results_path = (folder / "results.json").string();
+  if (error)
+    Throw(ErrorCode::kIo, Printable(folder.string()), "cannot be made: {}", error.message());
+  const std::string report_path = (folder / "report.html").string(),
+                    results_path = (folder / "results.json").string();
   RequireWritable(report_path);
   RequireWritable(results_path);
 
   const Context context(arguments.run.ToContext());
   const int64_t draws = arguments.draws > 0 ? arguments.draws : experiment.default_draws;
-  lab::Report report(fmt::format("favor lab: {}", experiment.name),
-                     fmt::format("favor lab {} --draws {} --seed {}", experiment.name, draws, context.seed()));
+  lab::Report report(
+      fmt::format("favor lab: {}", experiment.name),
+      fmt::format("favor lab {} --draws {} --seed {}", experiment.name, draws, context.seed()));
   nlohmann::json results = {{"experiment", experiment.name},
                             {"version", FAVOR_VERSION},
                             {"draws", draws},
                             {"seed", context.seed()}};
-  lab::ExperimentRun run{.context = context, .draws = draws, .quiet = arguments.quiet, .report = report, .results = results};
+  lab::ExperimentRun run{.context = context,
+                         .draws = draws,
+                         .quiet = arguments.quiet,
+                         .report = report,
+                         .results = results};
   experiment.run(run);
   io::WriteFileAtomically(results_path, results.dump(2) + "\n");
   io::WriteFileAtomically(report_path, report.ToHtml());
@@ -71,9 +78,11 @@ Command LabCommand() {
             const auto arguments = std::make_shared<Arguments>();
             Arguments& a = *arguments;
             app.add_option("experiment", a.name, "Which experiment")->option_text("NAME");
-            app.add_option("--out", a.out, "Folder for report.html and results.json (default: the name)")
+            app.add_option("--out", a.out,
+                           "Folder for report.html and results.json (default: the name)")
                 ->type_name("DIR");
-            AddInteger(app, "--draws", 2, 100'000'000, a.draws, "How often randomness is drawn anew")
+            AddInteger(app, "--draws", 2, 100'000'000, a.draws,
+                       "How often randomness is drawn anew")
                 ->default_str("the experiment's");
             AddRunOptions(app, a.run);
             app.add_flag("--quiet", a.quiet, "No progress on stderr");

@@ -1,6 +1,7 @@
-// Givens features (G-ORF): n·log2 n Givens rotations by random angles, in two butterfly passes, after one sign and
-// one Hadamard factor. Without that factor an axis-aligned x meets too few rotations and the estimate is wrong by
-// a factor of up to 21 (d = 64); with it a bias of about 1 to 2 % stays.
+// Givens features (G-ORF): n·log2 n Givens rotations by random angles, in two butterfly passes,
+// after one sign and one Hadamard factor. Without that factor an axis-aligned x meets too few
+// rotations and the estimate is wrong by a factor of up to 21 (d = 64); with it a bias of about 1
+// to 2 % stays.
 #include "features/projection.h"
 
 namespace favor::features {

@@ -1,5 +1,6 @@
-// Hadamard features (H-ORF): blocks √n·(H/√n)D₁(H/√n)D₂(H/√n)D₃ with H Walsh–Hadamard, D random signs and n the next
-// power of two. Three factors leave a bias of about 1.4 % at d = 8 and under 1 % from d = 16 (one factor: 22 %).
+// Hadamard features (H-ORF): blocks √n·(H/√n)D₁(H/√n)D₂(H/√n)D₃ with H Walsh–Hadamard, D random
+// signs and n the next power of two. Three factors leave a bias of about 1.4 % at d = 8 and under 1
+// % from d = 16 (one factor: 22 %).
 #include "features/projection.h"
 
 namespace favor::features {

@@ -1,5 +1,5 @@
-// No projection: u = x, as in the Linear Transformer (elu) and the deterministic ReLU features of public
-// Performers. Generalized maps only; m = d.
+// No projection: u = x, as in the Linear Transformer (elu) and the deterministic ReLU features of
+// public Performers. Generalized maps only; m = d.
 #include "features/projection.h"
 
 namespace favor::features {
@@ -15,7 +15,9 @@ kernels::Omega Draw(const DrawRequest& request) {
 }  // namespace
 
 ProjectionEntry NoneProjection() {
-  return {.info = {.name = "none", .summary = "u = x, no randomness: generalized maps only", .cost = "O(d)"},
+  return {.info = {.name = "none",
+                   .summary = "u = x, no randomness: generalized maps only",
+                   .cost = "O(d)"},
           .random = false,
           .omega_dim = [](int64_t dim) { return dim; },
           .haar_pairs = [](int64_t, int64_t) { return std::optional<double>(); },

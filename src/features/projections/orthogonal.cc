@@ -1,5 +1,5 @@
-// Random orthogonal features (R-ORF): blocks of d rows of a Haar orthogonal matrix, the last block truncated,
-// with independent lengths.
+// Random orthogonal features (R-ORF): blocks of d rows of a Haar orthogonal matrix, the last block
+// truncated, with independent lengths.
 #include <algorithm>
 #include <cmath>
 
@@ -8,11 +8,12 @@
 namespace favor::features {
 namespace {
 
-// The first `count` ≤ d rows of Qᵀ, where G = QR for a d×d Gaussian G and R has a positive diagonal, by
-// Householder reflections of the first `count` columns. Fixing the signs is what makes Q Haar: plain QR always
-// gives Q₁₁ < 0, which biases E exp(ω·z) by up to −19 % at d = 8.
+// The first `count` ≤ d rows of Qᵀ, where G = QR for a d×d Gaussian G and R has a positive
+// diagonal, by Householder reflections of the first `count` columns. Fixing the signs is what makes
+// Q Haar: plain QR always gives Q₁₁ < 0, which biases E exp(ω·z) by up to −19 % at d = 8.
 std::vector<double> HaarRows(const RandomStream& stream, size_t d, size_t count) {
-  std::vector<double> columns(count * d);  // column j of G at j·d, later the Householder vector of step j
+  std::vector<double> columns(count *
+                              d);  // column j of G at j·d, later the Householder vector of step j
   stream.FillNormal(0, columns);
   std::vector<double> beta(count), sign(count);
   const auto reflect = [&](size_t step, double* column) {
@@ -26,7 +27,8 @@ std::vector<double> HaarRows(const RandomStream& stream, size_t d, size_t count)
     double* v = columns.data() + j * d;
     double square = 0;
     for (size_t i = j; i < d; ++i) square += v[i] * v[i];
-    const double diagonal = v[j] > 0 ? -std::sqrt(square) : std::sqrt(square);  // R_jj; no cancellation below
+    const double diagonal =
+        v[j] > 0 ? -std::sqrt(square) : std::sqrt(square);  // R_jj; no cancellation below
     sign[j] = diagonal < 0 ? -1 : 1;
     beta[j] = 1 / (square - diagonal * v[j]);  // 2/‖v − R_jj e_j‖²
     v[j] -= diagonal;

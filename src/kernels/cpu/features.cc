@@ -28,7 +28,8 @@ struct RowTile {
     }
     std::fill_n(half_norm, kLanes, 0.0f);
     for (int64_t i = 0; i < d; ++i) {
-      for (int64_t lane = 0; lane < kLanes; ++lane) half_norm[lane] += x[i * kLanes + lane] * x[i * kLanes + lane];
+      for (int64_t lane = 0; lane < kLanes; ++lane)
+        half_norm[lane] += x[i * kLanes + lane] * x[i * kLanes + lane];
     }
     for (int64_t lane = 0; lane < kLanes; ++lane) half_norm[lane] *= 0.5f;
     tile = {.features = m,
@@ -60,7 +61,8 @@ void Features(const HeadFeatures& head, const float* x, int64_t rows, const Cont
 }
 
 void FeaturesBackward(const HeadFeatures& head, const float* x, const float* grad_exponents,
-                      const float* grad_factors, int64_t rows, const Context& context, float* grad_x) {
+                      const float* grad_factors, int64_t rows, const Context& context,
+                      float* grad_x) {
   const int64_t d = head.omega.dim, m = head.omega.features, width = head.Width();
   const auto scale = static_cast<float>(head.argument_scale);
   const auto norm_slope = static_cast<float>(head.map->traits->norm_slope);

@@ -24,7 +24,8 @@ struct Abs : GeneralizedMap<Abs> {
   static double ExactKernel(const Pair& pair) {
     const double st = std::sqrt(pair.xx * pair.yy);
     const double theta = Angle(pair);
-    return 2 * st / std::numbers::pi * (std::sin(theta) + (std::numbers::pi / 2 - theta) * std::cos(theta));
+    return 2 * st / std::numbers::pi *
+           (std::sin(theta) + (std::numbers::pi / 2 - theta) * std::cos(theta));
   }
   static double Mean(double s) { return s * std::sqrt(2 / std::numbers::pi); }
 };

@@ -9,7 +9,8 @@
 namespace favor::kernels {
 
 struct Cos : GeneralizedMap<Cos> {
-  static constexpr MapTraits kTraits = GeneralizedTraits("cos", "cos(ω·x) + ε", /*nonnegative=*/false);
+  static constexpr MapTraits kTraits =
+      GeneralizedTraits("cos", "cos(ω·x) + ε", /*nonnegative=*/false);
 
   template <class T>
   FAVOR_HOST_DEVICE static T Function(T u) {

@@ -1,5 +1,5 @@
-// f(u) = elu(u) + 1 = u + 1 for u > 0, else e^u: the map of the Linear Transformer (Katharopoulos et al., 2020), which
-// uses it without a projection. K by quadrature.
+// f(u) = elu(u) + 1 = u + 1 for u > 0, else e^u: the map of the Linear Transformer (Katharopoulos
+// et al., 2020), which uses it without a projection. K by quadrature.
 #ifndef FAVOR_KERNELS_MAPS_ELU_H_
 #define FAVOR_KERNELS_MAPS_ELU_H_
 
@@ -11,7 +11,8 @@
 namespace favor::kernels {
 
 struct Elu : GeneralizedMap<Elu> {
-  static constexpr MapTraits kTraits = GeneralizedTraits("elu", "elu(ω·x) + 1 + ε", /*nonnegative=*/true);
+  static constexpr MapTraits kTraits =
+      GeneralizedTraits("elu", "elu(ω·x) + 1 + ε", /*nonnegative=*/true);
 
   template <class T>
   FAVOR_HOST_DEVICE static T Function(T u) {
@@ -22,10 +23,11 @@ struct Elu : GeneralizedMap<Elu> {
     return IfPositive(u, T(1), Exponential(Min(u, T(0))));
   }
 
-  static double ExactKernel(const Pair& pair) {
-    return QuadratureKernel(pair, &Function<double>);
+  static double ExactKernel(const Pair& pair) { return QuadratureKernel(pair, &Function<double>); }
+  static double Mean(double s) {
+    return s / std::sqrt(2 * std::numbers::pi) +
+           std::exp(s * s / 2) * std::erfc(s / std::numbers::sqrt2) / 2 + 0.5;
   }
-  static double Mean(double s) { return s / std::sqrt(2 * std::numbers::pi) + std::exp(s * s / 2) * std::erfc(s / std::numbers::sqrt2) / 2 + 0.5; }
 };
 
 }  // namespace favor::kernels

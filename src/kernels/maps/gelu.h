@@ -10,7 +10,8 @@
 namespace favor::kernels {
 
 struct Gelu : GeneralizedMap<Gelu> {
-  static constexpr MapTraits kTraits = GeneralizedTraits("gelu", "GELU(ω·x) + ε", /*nonnegative=*/false);
+  static constexpr MapTraits kTraits =
+      GeneralizedTraits("gelu", "GELU(ω·x) + ε", /*nonnegative=*/false);
 
   template <class T>
   FAVOR_HOST_DEVICE static T Function(T u) {
@@ -25,8 +26,10 @@ struct Gelu : GeneralizedMap<Gelu> {
   static double ExactKernel(const Pair& pair) {
     const double a = pair.xx, b = pair.yy, c = pair.xy;
     const double determinant = (1 + a) * (1 + b) - c * c;
-    const double algebraic = (a * b - a * c * c / (1 + a) - b * c * c / (1 + b) + c * c) / std::sqrt(determinant);
-    return c / 4 + (algebraic + c * std::asin(c / std::sqrt((1 + a) * (1 + b)))) / (2 * std::numbers::pi);
+    const double algebraic =
+        (a * b - a * c * c / (1 + a) - b * c * c / (1 + b) + c * c) / std::sqrt(determinant);
+    return c / 4 +
+           (algebraic + c * std::asin(c / std::sqrt((1 + a) * (1 + b)))) / (2 * std::numbers::pi);
   }
   static double Mean(double s) { return s * s / std::sqrt(2 * std::numbers::pi * (1 + s * s)); }
 };

@@ -1,5 +1,6 @@
-// The hyperbolic map of FAVOR+ (Performers, Lemma 1): [exp(ω_r·x) ; exp(−ω_r·x)]·exp(−‖x‖²/2)/√(2m), K = exp(x·y): the
-// positive map on antithetic pairs ±ω. MSE(m) = (1 − e^{−‖x+y‖²})/2 · MSE of `positive` with m rows.
+// The hyperbolic map of FAVOR+ (Performers, Lemma 1): [exp(ω_r·x) ;
+// exp(−ω_r·x)]·exp(−‖x‖²/2)/√(2m), K = exp(x·y): the positive map on antithetic pairs ±ω. MSE(m) =
+// (1 − e^{−‖x+y‖²})/2 · MSE of `positive` with m rows.
 #ifndef FAVOR_KERNELS_MAPS_HYPERBOLIC_H_
 #define FAVOR_KERNELS_MAPS_HYPERBOLIC_H_
 
@@ -11,14 +12,15 @@
 namespace favor::kernels {
 
 struct Hyperbolic : ExponentialMap {
-  static constexpr MapTraits kTraits{.info = {.name = "hyperbolic",
-                                              .formula = "[exp(ω·x − |x|²/2) ; exp(−ω·x − |x|²/2)]/√2",
-                                              .kernel = "softmax",
-                                              .nonnegative = true,
-                                              .parts = 2,
-                                              .default_epsilon = {}},
-                                     .norm_slope = -1,
-                                     .normalizer = 1 / std::numbers::sqrt2};
+  static constexpr MapTraits kTraits{
+      .info = {.name = "hyperbolic",
+               .formula = "[exp(ω·x − |x|²/2) ; exp(−ω·x − |x|²/2)]/√2",
+               .kernel = "softmax",
+               .nonnegative = true,
+               .parts = 2,
+               .default_epsilon = {}},
+      .norm_slope = -1,
+      .normalizer = 1 / std::numbers::sqrt2};
 
   template <class T>
   FAVOR_HOST_DEVICE static T Exponent(T u, int part, T) {

@@ -7,7 +7,8 @@
 namespace favor::kernels {
 
 struct Identity : GeneralizedMap<Identity> {
-  static constexpr MapTraits kTraits = GeneralizedTraits("identity", "ω·x + ε", /*nonnegative=*/false);
+  static constexpr MapTraits kTraits =
+      GeneralizedTraits("identity", "ω·x + ε", /*nonnegative=*/false);
 
   template <class T>
   FAVOR_HOST_DEVICE static T Function(T u) {
@@ -18,9 +19,7 @@ struct Identity : GeneralizedMap<Identity> {
     return T(1);
   }
 
-  static double ExactKernel(const Pair& pair) {
-    return pair.xy;
-  }
+  static double ExactKernel(const Pair& pair) { return pair.xy; }
   static double Mean(double) { return 0; }
 };
 

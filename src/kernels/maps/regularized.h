@@ -1,5 +1,6 @@
-// The regularized softmax map SMREG⁺ (Performers, Theorem 1): the positive map with rows of ω of length √d
-// exactly. Its kernel is below the softmax kernel by a factor 1 − w²/d + O(d⁻²), w = ‖x+y‖²/2.
+// The regularized softmax map SMREG⁺ (Performers, Theorem 1): the positive map with rows of ω of
+// length √d exactly. Its kernel is below the softmax kernel by a factor 1 − w²/d + O(d⁻²), w =
+// ‖x+y‖²/2.
 #ifndef FAVOR_KERNELS_MAPS_REGULARIZED_H_
 #define FAVOR_KERNELS_MAPS_REGULARIZED_H_
 

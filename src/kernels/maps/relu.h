@@ -1,4 +1,5 @@
-// f(u) = max(u, 0): the default generalized kernel of the Performers paper; K is the arc-cosine kernel of order 1.
+// f(u) = max(u, 0): the default generalized kernel of the Performers paper; K is the arc-cosine
+// kernel of order 1.
 #ifndef FAVOR_KERNELS_MAPS_RELU_H_
 #define FAVOR_KERNELS_MAPS_RELU_H_
 
@@ -10,7 +11,8 @@
 namespace favor::kernels {
 
 struct Relu : GeneralizedMap<Relu> {
-  static constexpr MapTraits kTraits = GeneralizedTraits("relu", "max(ω·x, 0) + ε", /*nonnegative=*/true);
+  static constexpr MapTraits kTraits =
+      GeneralizedTraits("relu", "max(ω·x, 0) + ε", /*nonnegative=*/true);
 
   template <class T>
   FAVOR_HOST_DEVICE static T Function(T u) {
@@ -24,7 +26,8 @@ struct Relu : GeneralizedMap<Relu> {
   static double ExactKernel(const Pair& pair) {
     const double st = std::sqrt(pair.xx * pair.yy);
     const double theta = Angle(pair);
-    return st / (2 * std::numbers::pi) * (std::sin(theta) + (std::numbers::pi - theta) * std::cos(theta));
+    return st / (2 * std::numbers::pi) *
+           (std::sin(theta) + (std::numbers::pi - theta) * std::cos(theta));
   }
   static double Mean(double s) { return s / std::sqrt(2 * std::numbers::pi); }
 };

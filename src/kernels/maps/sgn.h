@@ -1,4 +1,5 @@
-// f(u) = sign(u), 0 at 0: K is linear in the angle. Its derivative is 0 almost everywhere: it cannot be trained through.
+// f(u) = sign(u), 0 at 0: K is linear in the angle. Its derivative is 0 almost everywhere: it
+// cannot be trained through.
 #ifndef FAVOR_KERNELS_MAPS_SGN_H_
 #define FAVOR_KERNELS_MAPS_SGN_H_
 
@@ -9,7 +10,8 @@
 namespace favor::kernels {
 
 struct Sgn : GeneralizedMap<Sgn> {
-  static constexpr MapTraits kTraits = GeneralizedTraits("sgn", "sign(ω·x) + ε", /*nonnegative=*/false);
+  static constexpr MapTraits kTraits =
+      GeneralizedTraits("sgn", "sign(ω·x) + ε", /*nonnegative=*/false);
 
   template <class T>
   FAVOR_HOST_DEVICE static T Function(T u) {
@@ -20,9 +22,7 @@ struct Sgn : GeneralizedMap<Sgn> {
     return T(0);
   }
 
-  static double ExactKernel(const Pair& pair) {
-    return 1 - 2 * Angle(pair) / std::numbers::pi;
-  }
+  static double ExactKernel(const Pair& pair) { return 1 - 2 * Angle(pair) / std::numbers::pi; }
   static double Mean(double) { return 0; }
 };
 

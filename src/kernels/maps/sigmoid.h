@@ -7,7 +7,8 @@
 namespace favor::kernels {
 
 struct Sigmoid : GeneralizedMap<Sigmoid> {
-  static constexpr MapTraits kTraits = GeneralizedTraits("sigmoid", "σ(ω·x) + ε", /*nonnegative=*/true);
+  static constexpr MapTraits kTraits =
+      GeneralizedTraits("sigmoid", "σ(ω·x) + ε", /*nonnegative=*/true);
 
   template <class T>
   FAVOR_HOST_DEVICE static T Function(T u) {
@@ -19,9 +20,7 @@ struct Sigmoid : GeneralizedMap<Sigmoid> {
     return value * (T(1) - value);
   }
 
-  static double ExactKernel(const Pair& pair) {
-    return QuadratureKernel(pair, &Function<double>);
-  }
+  static double ExactKernel(const Pair& pair) { return QuadratureKernel(pair, &Function<double>); }
   static double Mean(double) { return 0.5; }
 };
 

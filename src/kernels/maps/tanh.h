@@ -7,7 +7,8 @@
 namespace favor::kernels {
 
 struct Tanh : GeneralizedMap<Tanh> {
-  static constexpr MapTraits kTraits = GeneralizedTraits("tanh", "tanh(ω·x) + ε", /*nonnegative=*/false);
+  static constexpr MapTraits kTraits =
+      GeneralizedTraits("tanh", "tanh(ω·x) + ε", /*nonnegative=*/false);
 
   template <class T>
   FAVOR_HOST_DEVICE static T Function(T u) {
@@ -19,9 +20,7 @@ struct Tanh : GeneralizedMap<Tanh> {
     return T(1) - value * value;
   }
 
-  static double ExactKernel(const Pair& pair) {
-    return QuadratureKernel(pair, &Function<double>);
-  }
+  static double ExactKernel(const Pair& pair) { return QuadratureKernel(pair, &Function<double>); }
   static double Mean(double) { return 0; }
 };
 

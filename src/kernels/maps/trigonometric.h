@@ -1,5 +1,6 @@
-// The trigonometric map (random Fourier features times e^{‖x‖²/2}): e^{‖x‖²/2}[sin ω_r·x ; cos ω_r·x]/√m, K = exp(x·y).
-// MSE = e^{‖x‖²+‖y‖²}(1 − e^{−‖x−y‖²})²/(2m): good near x = y, useless where the kernel is small; signed.
+// The trigonometric map (random Fourier features times e^{‖x‖²/2}): e^{‖x‖²/2}[sin ω_r·x ; cos
+// ω_r·x]/√m, K = exp(x·y). MSE = e^{‖x‖²+‖y‖²}(1 − e^{−‖x−y‖²})²/(2m): good near x = y, useless
+// where the kernel is small; signed.
 #ifndef FAVOR_KERNELS_MAPS_TRIGONOMETRIC_H_
 #define FAVOR_KERNELS_MAPS_TRIGONOMETRIC_H_
 

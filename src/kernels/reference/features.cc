@@ -28,7 +28,8 @@ struct Row {
 
 }  // namespace
 
-void Features(const HeadFeatures& head, const double* x, int64_t rows, double* exponents, double* factors) {
+void Features(const HeadFeatures& head, const double* x, int64_t rows, double* exponents,
+              double* factors) {
   for (int64_t row = 0; row < rows; ++row) {
     const Row one(head, x + row * head.omega.dim);
     head.map->evaluate_f64(one.tile, exponents + row * head.Width(), factors + row * head.Width());
@@ -39,7 +40,8 @@ void FeaturesBackward(const HeadFeatures& head, const double* x, const double* g
                       const double* grad_factors, int64_t rows, double* grad_x) {
   const int64_t d = head.omega.dim, width = head.Width();
   std::vector<double> grad_u(static_cast<size_t>(head.omega.features));
-  for (int64_t row = 0; row < rows; ++row, x += d, grad_x += d, grad_exponents += width, grad_factors += width) {
+  for (int64_t row = 0; row < rows;
+       ++row, x += d, grad_x += d, grad_exponents += width, grad_factors += width) {
     const Row one(head, x);
     head.map->backward_f64(one.tile, grad_exponents, grad_factors, grad_u.data());
     for (double& value : grad_u) value *= head.argument_scale;

@@ -69,7 +69,8 @@ void ProjectTranspose(const Omega& omega, const double* grad_u, int64_t rows, do
     std::fill_n(grad_x, d, 0.0);
     if (omega.IsDense()) {
       for (int64_t r = 0; r < m; ++r) {
-        for (int64_t i = 0; i < d; ++i) grad_x[i] += grad_u[r] * omega.dense[static_cast<size_t>(r * d + i)];
+        for (int64_t i = 0; i < d; ++i)
+          grad_x[i] += grad_u[r] * omega.dense[static_cast<size_t>(r * d + i)];
       }
       continue;
     }
@@ -85,6 +86,19 @@ void ProjectTranspose(const Omega& omega, const double* grad_u, int64_t rows, do
       for (int64_t i = 0; i < d; ++i) grad_x[i] += y[static_cast<size_t>(i)];
     }
   }
+}
+
+std::vector<double> DenseRows(const Omega& omega) {
+  if (omega.IsDense()) return omega.dense;
+  const auto m = static_cast<size_t>(omega.features), d = static_cast<size_t>(omega.dim);
+  std::vector<double> rows(m * d), unit(d, 0.0), column(m);
+  for (size_t i = 0; i < d; ++i) {
+    unit[i] = 1;
+    Project(omega, unit.data(), 1, column.data());
+    unit[i] = 0;
+    for (size_t r = 0; r < m; ++r) rows[r * d + i] = column[r];
+  }
+  return rows;
 }
 
 }  // namespace favor::kernels::reference

@@ -1,6 +1,6 @@
-// Every map and projection on one pair of vectors: is the estimate unbiased, and is its error what the formulas
-// predict? Then how the error of the softmax estimators falls with m and grows with ‖x + y‖ (Performers,
-// Lemma 2, Theorem 2; Figure 2).
+// Every map and projection on one pair of vectors: is the estimate unbiased, and is its error what
+// the formulas predict? Then how the error of the softmax estimators falls with m and grows with ‖x
+// + y‖ (Performers, Lemma 2, Theorem 2; Figure 2).
 #include <fmt/format.h>
 
 #include <cmath>
@@ -14,9 +14,10 @@ namespace {
 
 constexpr int64_t kDim = 16;
 constexpr int64_t kFeatures = 32;
-constexpr double kNorm = 0.8;                        // of x and of y
-constexpr double kAngle = 1.2;                       // between them, in radians
-constexpr const char* kSoftmaxMaps[] = {"positive", "hyperbolic", "trigonometric", "oprf", "regularized"};
+constexpr double kNorm = 0.8;   // of x and of y
+constexpr double kAngle = 1.2;  // between them, in radians
+constexpr const char* kSoftmaxMaps[] = {"positive", "hyperbolic", "trigonometric", "oprf",
+                                        "regularized"};
 
 std::string Cell(std::optional<double> value, const char* format) {
   return value ? fmt::format(fmt::runtime(format), *value) : "—";
@@ -54,7 +55,8 @@ std::vector<double> PairA(const std::vector<double>& x, const std::vector<double
 
 FeatureOptions OptionsFor(std::string_view map, std::string_view projection, int64_t features,
                           const std::vector<double>& x, const std::vector<double>& y) {
-  FeatureOptions options{.map = std::string(map), .projection = std::string(projection), .features = features};
+  FeatureOptions options{
+      .map = std::string(map), .projection = std::string(projection), .features = features};
   if (map == "oprf") options.oprf_a = PairA(x, y);
   return options;
 }
@@ -65,18 +67,24 @@ class EstimatorStudy {
       : run_(run), progress_("estimators", Steps(), run.quiet) {}
 
   void Run() {
-    run_.report.AddText(fmt::format(
-        "A feature map turns a kernel into a dot product of random features: the mean of φ(x)·φ(y) over draws of ω is "
-        "K(x, y). Here the mean and the spread of {} draws of every map stand beside what the formulas predict "
-        "(docs/mathematics.md). |z| is the distance of the mean from K in standard errors: above 4 it is a bias, which only "
-        "hadamard and givens may have (below 1 % and 2.5 % of K).",
-        run_.draws));
+    run_.report.AddText(
+        fmt::format("A feature map turns a kernel into a dot product of random features: the mean "
+                    "of φ(x)·φ(y) over draws of ω is "
+                    "K(x, y). Here the mean and the spread of {} draws of every map stand beside "
+                    "what the formulas predict "
+                    "(docs/mathematics.md). |z| is the distance of the mean from K in standard "
+                    "errors: above 4 it is a bias, which only "
+                    "hadamard and givens may have (below 1 % and 2.5 % of K).",
+                    run_.draws));
     CompareAll();
     Sweep("Error against the number of features",
-          "Lines: predicted; points: measured. Every estimator falls like 1/√m; orthogonal rows lower the level.", "features m",
-          {4, 8, 16, 32, 64, 128, 256}, true, [](double m) { return std::pair(static_cast<int64_t>(m), kNorm); });
+          "Lines: predicted; points: measured. Every estimator falls like 1/√m; orthogonal rows "
+          "lower the level.",
+          "features m", {4, 8, 16, 32, 64, 128, 256}, true,
+          [](double m) { return std::pair(static_cast<int64_t>(m), kNorm); });
     Sweep("Error against the size of x + y",
-          "Lines: predicted; points: measured, m = 32. Positive features grow like exp(|x+y|²/2) and oprf far more slowly; the "
+          "Lines: predicted; points: measured, m = 32. Positive features grow like exp(|x+y|²/2) "
+          "and oprf far more slowly; the "
           "trigonometric ones are best only while the vectors are short.",
           "|x + y|", {0.25, 0.5, 1, 1.5, 2, 2.5, 3}, false,
           [](double sum) { return std::pair(kFeatures, sum / (2 * std::cos(kAngle / 2))); });
@@ -88,16 +96,19 @@ class EstimatorStudy {
   static int64_t Steps() {
     int64_t random = 0;
     for (const ProjectionInfo& projection : Projections()) random += projection.name != "none";
-    return static_cast<int64_t>(Maps().size()) * random + 2 * kSweepPoints * 2 * static_cast<int64_t>(std::size(kSoftmaxMaps));
+    return static_cast<int64_t>(Maps().size()) * random +
+           2 * kSweepPoints * 2 * static_cast<int64_t>(std::size(kSoftmaxMaps));
   }
 
   void CompareAll() {
     const auto [x, y] = GenericPair(kDim, kNorm, kAngle, run_.context.seed());
     Table table{.title = "All maps and projections",
-                .caption = fmt::format("d = {}, m = {}, |x| = |y| = {}, angle {} rad, {} draws. Errors are root mean "
-                                       "squares as shares of K; — : no formula is known.",
-                                       kDim, kFeatures, kNorm, kAngle, run_.draws),
-                .columns = {"map", "projection", "kernel", "K", "mean", "|z|", "predicted", "measured", "ratio"},
+                .caption = fmt::format(
+                    "d = {}, m = {}, |x| = |y| = {}, angle {} rad, {} draws. Errors are root mean "
+                    "squares as shares of K; — : no formula is known.",
+                    kDim, kFeatures, kNorm, kAngle, run_.draws),
+                .columns = {"map", "projection", "kernel", "K", "mean", "|z|", "predicted",
+                            "measured", "ratio"},
                 .rows = {}};
     for (const FeatureMapInfo& map : Maps()) {
       for (const ProjectionInfo& projection : Projections()) {
@@ -110,9 +121,10 @@ class EstimatorStudy {
                            : std::nullopt;
         const std::optional<double> ratio =
             outcome.predicted ? std::optional(outcome.measured / *outcome.predicted) : std::nullopt;
-        table.rows.push_back({std::string(map.name), std::string(projection.name), std::string(map.kernel),
-                              Cell(outcome.kernel, "{:.4f}"), fmt::format("{:.4f}", outcome.estimate.mean),
-                              Cell(z, "{:.1f}"), Cell(outcome.predicted, "{:.4f}"),
+        table.rows.push_back({std::string(map.name), std::string(projection.name),
+                              std::string(map.kernel), Cell(outcome.kernel, "{:.4f}"),
+                              fmt::format("{:.4f}", outcome.estimate.mean), Cell(z, "{:.1f}"),
+                              Cell(outcome.predicted, "{:.4f}"),
                               fmt::format("{:.4f}", outcome.measured), Cell(ratio, "{:.3f}")});
         run_.results["estimators"].push_back(
             {{"map", map.name},
@@ -120,7 +132,8 @@ class EstimatorStudy {
              {"kernel", outcome.kernel ? nlohmann::json(*outcome.kernel) : nlohmann::json()},
              {"mean", outcome.estimate.mean},
              {"standard_error", outcome.estimate.standard_error},
-             {"predicted_error", outcome.predicted ? nlohmann::json(*outcome.predicted) : nlohmann::json()},
+             {"predicted_error",
+              outcome.predicted ? nlohmann::json(*outcome.predicted) : nlohmann::json()},
              {"measured_error", outcome.measured}});
         Step(fmt::format("{} × {}", map.name, projection.name));
       }
@@ -128,7 +141,8 @@ class EstimatorStudy {
     run_.report.AddTable(table);
   }
 
-  // `point` gives the number of features and the norm of x and y for a position on the horizontal axis.
+  // `point` gives the number of features and the norm of x and y for a position on the horizontal
+  // axis.
   template <class Point>
   void Sweep(const std::string& title, const std::string& caption, const std::string& label,
              const std::vector<double>& positions, bool log_x, const Point& point) {
@@ -142,11 +156,13 @@ class EstimatorStudy {
                 .series = {}};
       int color = 0;
       for (const char* map : kSoftmaxMaps) {
-        Series predicted{.name = map, .points = {}, .color = color}, measured{.name = map, .points = {}, .color = color, .markers = true};
+        Series predicted{.name = map, .points = {}, .color = color},
+            measured{.name = map, .points = {}, .color = color, .markers = true};
         for (const double position : positions) {
           const auto [features, norm] = point(position);
           const auto [x, y] = GenericPair(kDim, norm, kAngle, run_.context.seed());
-          const Outcome outcome = Measure({OptionsFor(map, projection, features, x, y), x, y}, run_.draws, run_.context);
+          const Outcome outcome = Measure({OptionsFor(map, projection, features, x, y), x, y},
+                                          run_.draws, run_.context);
           if (outcome.predicted) predicted.points.emplace_back(position, *outcome.predicted);
           measured.points.emplace_back(position, outcome.measured);
           Step(map);

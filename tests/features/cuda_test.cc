@@ -1,0 +1,58 @@
+// The CUDA kernels against the reference. Without a GPU there is nothing to run.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/device.h"
+#include "favor/error.h"
+#include "favor/features.h"
+#include "favor/random.h"
+
+namespace favor {
+namespace {
+
+constexpr Device kGpu{DeviceKind::kCuda, 0};
+
+TEST(Cuda, IsRefusedClearlyWhereItIsMissing) {
+  if (!ListGpus().empty()) GTEST_SKIP() << "this machine has a GPU";
+  try {
+    Tensor tensor({4}, DataType::kF32, kGpu);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnavailable) << error.what();
+  }
+}
+
+TEST(Cuda, FeaturesEqualTheReference) {
+  if (ListGpus().empty()) GTEST_SKIP() << "no GPU on this machine";
+  const Context context;
+  for (const FeatureMapInfo& map : Maps()) {
+    for (const char* projection : {"orthogonal", "hadamard"}) {
+      for (const int64_t d : {3, 64}) {
+        const auto plan = FeaturePlan::Draw(
+            {.map = std::string(map.name), .projection = projection, .features = 37}, 2, d, 3);
+        Tensor x({2, 45, d}, DataType::kF64);
+        RandomStream(1, "rows").FillNormal(0, {x.Data<double>(), static_cast<size_t>(90 * d)});
+        for (int64_t i = 0; i < 90 * d; ++i) x.Data<double>()[i] *= 0.3;
+        const Tensor x_f32 = x.To(DataType::kF32);
+        const Shape shape{2, 45, plan.width()};
+        Tensor exponents(shape, DataType::kF32, kGpu), factors(shape, DataType::kF32, kGpu);
+        FeatureExponents(plan, x_f32.To(kGpu), context, exponents, factors);
+        const Tensor host_exponents = exponents.To(Device{}), host_factors = factors.To(Device{});
+        Tensor want_exponents(shape, DataType::kF64), want_factors(shape, DataType::kF64);
+        FeatureExponents(plan, x_f32, context, want_exponents, want_factors);
+        for (int64_t i = 0; i < shape.Elements(); ++i) {
+          ASSERT_NEAR(host_exponents.Data<float>()[i], want_exponents.Data<double>()[i], 1e-4)
+              << map.name;
+          const double difference =
+              std::fabs(host_factors.Data<float>()[i] - want_factors.Data<double>()[i]);
+          ASSERT_TRUE(difference < 1e-4 || (map.name == "sgn" && difference < 2.1))
+              << map.name << " " << difference;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace favor
