@@ -116,9 +116,12 @@ constexpr MapTraits GeneralizedTraits(std::string_view name, std::string_view fo
           .may_skip_projection = true};
 }
 
-// E f(u)f(v) by quadrature, for the maps without a closed form.
+// E f(u)f(v) and E f(u) by quadrature, for the maps without a closed form.
 inline double QuadratureKernel(const Pair& pair, double (*function)(double)) {
   return BivariateMean(pair, [&](double u, double v) { return function(u) * function(v); });
+}
+inline double QuadratureMean(double s, double (*function)(double)) {
+  return BivariateMean({s * s, 0, 0}, [&](double u, double) { return function(u); });
 }
 
 }  // namespace favor::kernels
