@@ -2,11 +2,13 @@
 #ifndef FAVOR_FAVOR_H_
 #define FAVOR_FAVOR_H_
 
+#include "favor/attention.h"
 #include "favor/context.h"
 #include "favor/error.h"
 #include "favor/features.h"
 #include "favor/npy.h"
 #include "favor/random.h"
+#include "favor/state.h"
 #include "favor/tensor.h"
 #include "favor/version.h"
 

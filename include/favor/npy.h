@@ -18,6 +18,9 @@ Tensor ReadNpy(const std::string& path);
 // The same from memory; `name` stands for the path in errors.
 Tensor ParseNpy(std::span<const std::byte> bytes, const std::string& name);
 
+// A mask as f32: booleans and unsigned bytes are accepted besides floats.
+Tensor ReadNpyMask(const std::string& path);
+
 // Writes through a temporary file that is synced and renamed: `path` is either whole or untouched.
 // NumPy has no bf16: such arrays are written as f32.
 void WriteNpy(const std::string& path, ConstView array);

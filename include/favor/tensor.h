@@ -86,7 +86,8 @@ class BasicView {
                   Device{}) {}
   BasicView(Pointer data, DataType type, const Shape& shape, const Strides& strides, Device device)
       : data_(data), type_(type), shape_(shape), strides_(strides), device_(device) {}
-  BasicView(const BasicView<true>& other) requires(!kMutable)
+  template <bool kOther>
+  requires(!kMutable && kOther) BasicView(const BasicView<kOther>& other)  // NOLINT: reading is implicit
       : BasicView(other.data(), other.type(), other.shape(), other.strides(), other.device()) {}
 
   Pointer data() const { return data_; }

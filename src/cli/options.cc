@@ -117,6 +117,17 @@ void AddFeatureOptions(CLI::App& app, FeatureOptions& options) {
             [&options](double value) { options.oprf_a = {value}; });
 }
 
+FeaturePlan MakePlan(const FeatureOptions& options, const std::string& omega_path, int64_t heads, int64_t dim, uint64_t seed) {
+  if (omega_path.empty()) return FeaturePlan::Draw(options, heads, dim, seed);
+  const Tensor omega = ReadNpy(omega_path);
+  if (omega.shape().rank() < 2 || omega.shape()[omega.shape().rank() - 1] != dim) {
+    Throw(ErrorCode::kInvalidData, Printable(omega_path), "given shape {}, expected rows of dim {}", omega.shape().ToString(), dim);
+  }
+  return FeaturePlan::WithOmega(options, heads, omega);
+}
+
+int64_t Heads(const Shape& shape) { return shape.rank() >= 3 ? shape[shape.rank() - 3] : 1; }
+
 Tensor ReadRows(const std::string& path) {
   Tensor rows = ReadNpy(path);
   if (rows.shape().rank() < 2) {

@@ -20,7 +20,11 @@ int CheckedThreads(int threads) {
 }  // namespace
 
 Context::Impl::Impl(const ContextOptions& options)
-    : threads(CheckedThreads(options.threads)), seed(options.seed), arena(threads) {}
+    : threads(CheckedThreads(options.threads)), seed(options.seed), arena(threads) {
+  if (threads > tbb::info::default_concurrency()) {
+    more_workers.emplace(tbb::global_control::max_allowed_parallelism, Context::kMaxThreads);
+  }
+}
 
 Context::Context(const ContextOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 Context::~Context() = default;

@@ -2,12 +2,14 @@
 #ifndef FAVOR_CORE_CONTEXT_IMPL_H_
 #define FAVOR_CORE_CONTEXT_IMPL_H_
 
+#include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/task_arena.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "favor/context.h"
@@ -21,6 +23,9 @@ class Context::Impl {
   int threads;
   uint64_t seed;
   tbb::task_arena arena;
+  // TBB starts no more workers than there are cores unless told so. The number is the same for all contexts, because TBB
+  // takes the least of those alive.
+  std::optional<tbb::global_control> more_workers;
 
   // Buffers that tasks borrow and give back, so that a long run allocates once per concurrent task.
   std::mutex mutex;

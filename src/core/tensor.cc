@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "core/device.h"
+#include "core/element.h"
 #include "core/error_text.h"
-#include "core/half.h"
 
 namespace favor {
 namespace {
@@ -18,37 +18,6 @@ void RequireCpu(const Device& device, std::string_view who) {
   if (device.kind != DeviceKind::kCpu) {
     Throw(ErrorCode::kUnavailable, who, "given an array on {}, expected one on the cpu",
           Name(device));
-  }
-}
-
-double Load(const void* data, DataType type, int64_t index) {
-  switch (type) {
-    case DataType::kF32:
-      return static_cast<const float*>(data)[index];
-    case DataType::kF64:
-      return static_cast<const double*>(data)[index];
-    case DataType::kF16:
-      return FromF16(static_cast<const uint16_t*>(data)[index]);
-    case DataType::kBF16:
-      return FromBF16(static_cast<const uint16_t*>(data)[index]);
-  }
-  return 0;
-}
-
-void Store(void* data, DataType type, int64_t index, double value) {
-  switch (type) {
-    case DataType::kF32:
-      static_cast<float*>(data)[index] = static_cast<float>(value);
-      break;
-    case DataType::kF64:
-      static_cast<double*>(data)[index] = value;
-      break;
-    case DataType::kF16:
-      static_cast<uint16_t*>(data)[index] = ToF16(value);
-      break;
-    case DataType::kBF16:
-      static_cast<uint16_t*>(data)[index] = ToBF16(value);
-      break;
   }
 }
 
@@ -181,7 +150,7 @@ BasicView<kMutable> BasicView<kMutable>::AsRank4() const {
   // The stride of an axis of size 1 is never used; row-major values keep IsContiguous true.
   for (int axis = missing - 1; axis >= 0; --axis) {
     const auto next = static_cast<size_t>(axis + 1);
-    strides[static_cast<size_t>(axis)] = strides[next] * sizes[next];
+    strides[static_cast<size_t>(axis)] = next < sizes.size() ? strides[next] * sizes[next] : 1;
   }
   return {data_, type_, Shape(std::span<const int64_t>(sizes)), strides, device_};
 }
@@ -224,7 +193,7 @@ void Copy(ConstView from, View to) {
     return;
   }
   ForEachElement(from, to, [&](int64_t source, int64_t target) {
-    Store(to.data(), to.type(), target, Load(from.data(), from.type(), source));
+    StoreElement(to.data(), to.type(), target, LoadElement(from.data(), from.type(), source));
   });
 }
 
@@ -232,7 +201,7 @@ bool AllFinite(ConstView values) {
   RequireCpu(values.device(), "values");
   bool finite = true;
   ForEachElement(values, values, [&](int64_t offset, int64_t) {
-    finite = finite && std::isfinite(Load(values.data(), values.type(), offset));
+    finite = finite && std::isfinite(LoadElement(values.data(), values.type(), offset));
   });
   return finite;
 }

@@ -91,17 +91,14 @@ std::vector<double> SquaredRowNorms(const kernels::Omega& omega) {
 }
 
 HeadFeatures MakeHead(const MapEntry& map, kernels::Omega omega, double epsilon, double a) {
-  const auto m = static_cast<double>(omega.features), d = static_cast<double>(omega.dim);
-  HeadFeatures head{.map = &map, .omega = std::move(omega), .epsilon = epsilon, .oprf_a = a};
-  head.log_normalizer = std::log(map.traits->normalizer) - std::log(m) / 2;
+  HeadFeatures head{.map = &map, .omega = std::move(omega), .epsilon = epsilon};
+  head.log_normalizer = std::log(map.traits->normalizer) - std::log(static_cast<double>(head.omega.features)) / 2;
   head.offset.assign(static_cast<size_t>(head.omega.features), 0.0);
-  if (map.traits->uses_oprf_a) {
-    head.argument_scale = std::sqrt(1 - 4 * a);
-    head.log_normalizer += d / 4 * std::log(1 - 4 * a);
-    head.offset = SquaredRowNorms(head.omega);
-    for (double& value : head.offset) value *= a;
-  }
   head.offset_f32.assign(head.offset.begin(), head.offset.end());
+  if (map.traits->uses_oprf_a) {
+    head.squared_norm = SquaredRowNorms(head.omega);
+    SetOprfA(a, head);
+  }
   return head;
 }
 

@@ -189,12 +189,13 @@ std::string Describe(const std::vector<int64_t>& shape) {
 struct Layout {
   Shape shape;
   DataType type;
-  size_t data_begin;  // offset of the elements in the file
+  size_t data_begin;   // offset of the elements in the file
+  bool bytes = false;  // one byte an element: a mask
 };
 
 // Reads signature and header from the first bytes of a file of `total` bytes and checks that shape
 // and size of the file agree, before anything is allocated.
-Layout ParseLayout(std::string_view start, size_t total, const std::string& name) {
+Layout ParseLayout(std::string_view start, size_t total, const std::string& name, bool mask = false) {
   const auto fail = [&](const std::string& what) {
     throw Error(ErrorCode::kInvalidData, Printable(name), what);
   };
@@ -223,7 +224,8 @@ Layout ParseLayout(std::string_view start, size_t total, const std::string& name
     fail("damaged npy file: truncated inside its header");
 
   const Header header = HeaderParser(start.substr(header_begin, header_bytes), name).Parse();
-  const DataType type = TypeOfDescr(header.descr, name);
+  const bool is_bytes = mask && (header.descr == "|b1" || header.descr == "|u1");
+  const DataType type = is_bytes ? DataType::kF32 : TypeOfDescr(header.descr, name);
   if (header.fortran_order && header.shape.size() > 1) {
     fail("given Fortran (column-major) order, expected C order (save numpy.ascontiguousarray(x))");
   }
@@ -233,7 +235,7 @@ Layout ParseLayout(std::string_view start, size_t total, const std::string& name
   }
   const size_t data_begin = header_begin + header_bytes;
   const size_t data_bytes = total - data_begin;
-  const auto item = static_cast<size_t>(ItemBytes(type));
+  const size_t item = is_bytes ? 1 : static_cast<size_t>(ItemBytes(type));
   const size_t room =
       data_bytes / item + 1;  // one more than fits, so that products cannot overflow
   size_t expected = 1;
@@ -249,7 +251,7 @@ Layout ParseLayout(std::string_view start, size_t total, const std::string& name
                      expected * item > data_bytes ? "truncated" : "trailing bytes",
                      Describe(header.shape), Name(type), expected * item, data_bytes));
   }
-  return {Shape(std::span<const int64_t>(header.shape)), type, data_begin};
+  return {Shape(std::span<const int64_t>(header.shape)), type, data_begin, is_bytes};
 }
 
 }  // namespace
@@ -281,6 +283,17 @@ Tensor ReadNpy(const std::string& path) {
     Throw(ErrorCode::kIo, Printable(path), "the file became shorter while it was read");
   }
   return tensor;
+}
+
+Tensor ReadNpyMask(const std::string& path) {
+  const std::string bytes = io::InputFile(path).ReadRest();
+  const Layout layout = ParseLayout(bytes, bytes.size(), path, /*mask=*/true);
+  if (!layout.bytes) return ParseNpy(std::as_bytes(std::span(bytes)), path).To(DataType::kF32);
+  Tensor mask(layout.shape);
+  for (int64_t i = 0; i < layout.shape.Elements(); ++i) {
+    mask.Data<float>()[i] = static_cast<unsigned char>(bytes[layout.data_begin + static_cast<size_t>(i)]);
+  }
+  return mask;
 }
 
 void WriteNpy(const std::string& path, ConstView array) {

@@ -29,20 +29,6 @@ Tensor Scaled(const Tensor& rows, double scale) {
   return scaled;
 }
 
-int64_t Heads(const Shape& shape) { return shape.rank() >= 3 ? shape[shape.rank() - 3] : 1; }
-
-FeaturePlan MakePlan(const Arguments& arguments, const Shape& shape, const Context& context) {
-  const int64_t heads = Heads(shape), dim = shape[shape.rank() - 1];
-  if (arguments.omega.empty())
-    return FeaturePlan::Draw(arguments.features, heads, dim, context.seed());
-  const Tensor omega = ReadNpy(arguments.omega);
-  if (omega.shape().rank() < 2 || omega.shape()[omega.shape().rank() - 1] != dim) {
-    Throw(ErrorCode::kInvalidData, Printable(arguments.omega),
-          "given shape {}, expected rows of dim {}", omega.shape().ToString(), dim);
-  }
-  return FeaturePlan::WithOmega(arguments.features, heads, omega);
-}
-
 void Run(Arguments& arguments) {
   if (arguments.out == arguments.save_omega) {
     Throw(ErrorCode::kInvalidOption, "features", "--out and --save-omega are the same file '{}'",
@@ -56,7 +42,8 @@ void Run(Arguments& arguments) {
     arguments.features.oprf_a =
         OptimalOprfA(x, Scaled(ReadRows(arguments.oprf_with), arguments.scale), context);
   }
-  const FeaturePlan plan = MakePlan(arguments, x.shape(), context);
+  const Shape& shape_of_x = x.shape();
+  const FeaturePlan plan = MakePlan(arguments.features, arguments.omega, Heads(shape_of_x), shape_of_x[shape_of_x.rank() - 1], context.seed());
   Tensor result;
   if (arguments.log) {
     std::vector<int64_t> sizes;

@@ -59,26 +59,12 @@ void ApplyStage(const OmegaStage& stage, int64_t n, const std::vector<float>& pa
   }
 }
 
-// out[r] = Σ_i matrix[r·row_step + i·column_step]·x[i], lane by lane, the sums in registers.
-void MultiplyDense(const float* matrix, int64_t row_step, int64_t column_step, int64_t rows,
-                   int64_t columns, const float* x, float* out) {
-  for (int64_t r = 0; r < rows; ++r) {
-    float sum[kLanes] = {};
-    const float* weights = matrix + r * row_step;
-    for (int64_t i = 0; i < columns; ++i) {
-      const float weight = weights[i * column_step];
-      for (int64_t lane = 0; lane < kLanes; ++lane) sum[lane] += weight * x[i * kLanes + lane];
-    }
-    std::copy_n(sum, kLanes, out + r * kLanes);
-  }
-}
-
 }  // namespace
 
 void ProjectTile(const Omega& omega, const float* x, float* work, float* u) {
   const int64_t d = omega.dim, m = omega.features, n = omega.padded_dim;
   if (omega.IsDense()) {
-    MultiplyDense(omega.dense_f32.data(), d, 1, m, d, x, u);
+    Multiply({omega.dense_f32.data(), d, 1}, m, d, x, /*add=*/false, u);
     return;
   }
   for (int64_t first = 0; first < m; first += n) {
@@ -98,7 +84,7 @@ void ProjectTile(const Omega& omega, const float* x, float* work, float* u) {
 void ProjectTransposeTile(const Omega& omega, const float* grad_u, float* work, float* grad_x) {
   const int64_t d = omega.dim, m = omega.features, n = omega.padded_dim;
   if (omega.IsDense()) {
-    MultiplyDense(omega.dense_f32.data(), 1, d, d, m, grad_u, grad_x);
+    Multiply({omega.dense_f32.data(), 1, d}, d, m, grad_u, /*add=*/false, grad_x);
     return;
   }
   std::fill_n(grad_x, d * kLanes, 0.0f);

@@ -1,0 +1,83 @@
+// The prefix state: all that linear attention keeps of a context. Its size does not depend on the length of the context.
+//
+//   favor::AttentionState state(plan, {.value_dim = 64});
+//   state.Append(k, v, context);                  // any number of tokens, as often as wanted
+//   favor::Tensor out = state.Attend(q, context);  // attention of q to everything appended
+//
+// Token by token, in chunks, or merged from halves: the same result within rounding.
+#ifndef FAVOR_STATE_H_
+#define FAVOR_STATE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "favor/attention.h"
+#include "favor/context.h"
+#include "favor/features.h"
+#include "favor/tensor.h"
+
+namespace favor {
+
+struct StateOptions {
+  int64_t batch = 1;
+  int64_t value_dim = 0;        // of the values that will be appended
+  std::optional<double> scale;  // of q·k; default 1/√d
+  ConstView key_mean;           // [d] or [heads, d], subtracted from every key; none: no centring
+};
+
+class AttentionState {
+ public:
+  // One state for each batch entry and head of the plan. oprf's A is the plan's.
+  AttentionState(const FeaturePlan& plan, const StateOptions& options);
+  ~AttentionState();
+  AttentionState(AttentionState&&) noexcept;
+  AttentionState& operator=(AttentionState&&) noexcept;
+
+  const FeaturePlan& plan() const;
+  int64_t batch() const;
+  int64_t value_dim() const;
+  double scale() const;
+  int64_t tokens() const;  // appended so far, masked ones excluded; the largest over batch and heads
+  int64_t Bytes() const;   // of the numbers that change with the context
+
+  // Keys and values [L, d], [H_kv, L, d] or [B, H_kv, L, d], H_kv dividing the plan's heads; the mask as in AttentionOptions.
+  void Append(ConstView k, ConstView v, const Context& context, ConstView key_mask = {});
+
+  // Attention of queries [.., H, L, d] to the context.
+  Tensor Attend(ConstView q, const Context& context, AttentionReport* report = nullptr) const;
+
+  // Causal attention of new tokens to the context and to each other up to themselves; they become part of the context.
+  Tensor Continue(ConstView q, ConstView k, ConstView v, const Context& context, AttentionReport* report = nullptr);
+
+  // Sums before the division, in f64: e^{log_scale}·numerator and e^{log_scale}·denominator are the sums over keys, so that reads of
+  // several states combine like the pieces of one softmax.
+  struct Parts {
+    Tensor log_scale;    // [.., H, L]
+    Tensor numerator;    // [.., H, L, value_dim]
+    Tensor denominator;  // [.., H, L]
+  };
+  Parts Read(ConstView q, const Context& context) const;
+
+  // The context of both. Throws kInvalidData unless map, ω, A, mean, scale and sizes are the same.
+  void Merge(const AttentionState& other);
+
+  // A safetensors file with everything that defines the state and a checksum; written atomically. A damaged file is refused.
+  void Save(const std::string& path) const;
+  static AttentionState Load(const std::string& path);
+  static AttentionState Parse(std::span<const std::byte> bytes, const std::string& name);
+
+  struct Impl;
+
+ private:
+  explicit AttentionState(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace favor
+
+#endif  // FAVOR_STATE_H_

@@ -1,0 +1,167 @@
+#include "io/safetensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "core/error_text.h"
+
+namespace favor::io {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the format's own readers
+
+size_t ItemBytes(const std::string& dtype) {
+  if (dtype == "F16" || dtype == "BF16") return 2;
+  if (dtype == "F32") return 4;
+  if (dtype == "F64" || dtype == "I64") return 8;
+  return 0;
+}
+
+template <class T>
+std::string_view DtypeOf() {
+  if constexpr (std::is_same_v<T, float>) return "F32";
+  if constexpr (std::is_same_v<T, double>) return "F64";
+  if constexpr (std::is_same_v<T, int64_t>) return "I64";
+}
+
+std::string Checksum(std::span<const std::byte> data) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const std::byte byte : data) hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001b3;
+  return fmt::format("fnv1a:{:016x}", hash);
+}
+
+class Parser {
+ public:
+  Parser(std::span<const std::byte> bytes, const std::string& name) : bytes_(bytes), name_(name) {}
+
+  Safetensors Parse() {
+    uint64_t header_bytes = 0;
+    if (bytes_.size() < 8) Fail("too short for a header");
+    std::memcpy(&header_bytes, bytes_.data(), 8);
+    if (header_bytes > kMaxHeaderBytes || header_bytes > bytes_.size() - 8) Fail("its header is longer than the file");
+    const auto* text = reinterpret_cast<const char*>(bytes_.data()) + 8;
+    const Json header = Json::parse(text, text + header_bytes, nullptr, /*allow_exceptions=*/false);
+    if (!header.is_object()) Fail("its header is not a JSON object");
+    data_ = bytes_.subspan(8 + header_bytes);
+    Safetensors result;
+    for (const auto& [key, value] : header.items()) {
+      if (key == "__metadata__") {
+        ReadMetadata(value, result);
+      } else if (!result.entries.emplace(key, ReadEntry(key, value)).second) {
+        Fail(fmt::format("tensor '{}' stands twice", Printable(key)));
+      }
+    }
+    CheckTiling(result);
+    const auto checksum = result.metadata.find("checksum");
+    if (checksum != result.metadata.end() && checksum->second != Checksum(data_)) Fail("its checksum does not match its data");
+    return result;
+  }
+
+ private:
+  [[noreturn]] void Fail(const std::string& what) const {
+    throw Error(ErrorCode::kInvalidData, Printable(name_), "damaged safetensors file: " + what);
+  }
+
+  void ReadMetadata(const Json& value, Safetensors& result) const {
+    if (!value.is_object()) Fail("__metadata__ is not an object");
+    for (const auto& [key, text] : value.items()) {
+      if (!text.is_string()) Fail("__metadata__ holds something else than text");
+      result.metadata[key] = text.get<std::string>();
+    }
+  }
+
+  SafetensorsEntry ReadEntry(const std::string& key, const Json& value) const {
+    const auto bad = [&](const char* what) { Fail(fmt::format("tensor '{}': {}", Printable(key), what)); };
+    if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") || !value.contains("data_offsets")) {
+      bad("dtype, shape or data_offsets is missing");
+    }
+    const Json &dtype = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
+    if (!dtype.is_string() || ItemBytes(dtype.get<std::string>()) == 0) bad("unknown dtype");
+    SafetensorsEntry entry{.dtype = dtype.get<std::string>(), .shape = {}, .data = {}};
+    size_t elements = 1;
+    if (!shape.is_array() || shape.size() > 16) bad("shape is no list of sizes");
+    for (const Json& size : shape) {
+      if (!size.is_number_unsigned()) bad("shape is no list of sizes");
+      const auto count = size.get<uint64_t>();
+      if (count != 0 && elements > data_.size() / count) bad("shape is larger than the file");
+      elements *= count;
+      entry.shape.push_back(static_cast<int64_t>(count));
+    }
+    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
+      bad("data_offsets are no two numbers");
+    }
+    const auto begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
+    if (begin > end || end > data_.size()) bad("data_offsets are outside of the file");
+    if (end - begin != elements * ItemBytes(entry.dtype)) bad("data_offsets and shape disagree");
+    entry.data = data_.subspan(begin, end - begin);
+    return entry;
+  }
+
+  void CheckTiling(const Safetensors& result) const {
+    std::vector<std::pair<const std::byte*, size_t>> pieces;
+    for (const auto& [key, entry] : result.entries) pieces.emplace_back(entry.data.data(), entry.data.size());
+    std::ranges::sort(pieces);
+    const std::byte* next = data_.data();
+    for (const auto& [begin, size] : pieces) {
+      if (begin != next) Fail("tensors overlap or leave gaps");
+      next += size;
+    }
+    if (next != data_.data() + data_.size()) Fail("bytes after the last tensor");
+  }
+
+  std::span<const std::byte> bytes_, data_;
+  const std::string& name_;
+};
+
+}  // namespace
+
+template <class T>
+std::vector<T> SafetensorsEntry::Values(const std::string& who) const {
+  if (dtype != DtypeOf<T>()) {
+    Throw(ErrorCode::kInvalidData, Printable(who), "given a tensor of type {}, expected {}", dtype, DtypeOf<T>());
+  }
+  std::vector<T> values(data.size() / sizeof(T));
+  if (!data.empty()) std::memcpy(values.data(), data.data(), data.size());
+  return values;
+}
+
+template std::vector<float> SafetensorsEntry::Values(const std::string&) const;
+template std::vector<double> SafetensorsEntry::Values(const std::string&) const;
+template std::vector<int64_t> SafetensorsEntry::Values(const std::string&) const;
+
+const SafetensorsEntry& Safetensors::Entry(const std::string& name, const std::string& who) const {
+  const auto found = entries.find(name);
+  if (found == entries.end()) Throw(ErrorCode::kInvalidData, Printable(who), "lacks the tensor '{}'", name);
+  return found->second;
+}
+
+const std::string& Safetensors::Metadata(const std::string& key, const std::string& who) const {
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) Throw(ErrorCode::kInvalidData, Printable(who), "lacks '{}' in its metadata", key);
+  return found->second;
+}
+
+Safetensors ParseSafetensors(std::span<const std::byte> bytes, const std::string& name) { return Parser(bytes, name).Parse(); }
+
+std::string SerializeSafetensors(const Safetensors& contents) {
+  std::string data;
+  Json header;
+  header["__metadata__"] = contents.metadata;
+  for (const auto& [key, entry] : contents.entries) {
+    const size_t begin = data.size();
+    data.append(reinterpret_cast<const char*>(entry.data.data()), entry.data.size());
+    header[key] = {{"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {begin, data.size()}}};
+  }
+  header["__metadata__"]["checksum"] = Checksum(std::as_bytes(std::span(data)));
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');  // data begins aligned
+  std::string file(8, '\0');
+  const uint64_t length = text.size();
+  std::memcpy(file.data(), &length, 8);
+  return file + text + data;
+}
+
+}  // namespace favor::io

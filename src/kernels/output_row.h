@@ -1,0 +1,46 @@
+// The last step of a row of attention: from (ρ, N, D) to what the caller wants.
+#ifndef FAVOR_KERNELS_OUTPUT_ROW_H_
+#define FAVOR_KERNELS_OUTPUT_ROW_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "core/element.h"
+#include "kernels/linear_attention.h"
+
+namespace favor::kernels {
+
+// `value(v)` is N_v. `has_keys` is false where no key exists for the row. `log_scale` is ρ with query norm,
+// normalisers and the shift of centred keys, so that exp(log_scale)·N is the unnormalised sum.
+template <class Value>
+RowCounts StoreRow(const OutputRows& out, int64_t row, int64_t value_dim, bool has_keys, double log_scale, const Value& value,
+                   double denominator) {
+  RowCounts counts;
+  counts.empty = has_keys ? 0 : 1;
+  counts.nonpositive = has_keys && !(denominator > 0) ? 1 : 0;
+  if (out.log_scale != nullptr) {
+    out.log_scale[row] = log_scale;
+    out.denominator[row] = denominator;
+    for (int64_t v = 0; v < value_dim; ++v) out.numerator[row * value_dim + v] = value(v);
+  }
+  if (out.output.data() == nullptr) return counts;
+  double factor = 0;
+  if (has_keys) {
+    if (!out.normalize) {
+      factor = std::exp(log_scale);
+      counts.nonpositive = 0;  // no denominator is used
+    } else if (denominator > 0) {
+      factor = 1 / denominator;
+    }
+  }
+  const View to = out.output;
+  const int64_t offset = row * to.stride(0);
+  for (int64_t v = 0; v < value_dim; ++v) {
+    StoreElement(to.data(), to.type(), offset + v * to.stride(1), factor == 0 ? 0 : value(v) * factor);
+  }
+  return counts;
+}
+
+}  // namespace favor::kernels
+
+#endif  // FAVOR_KERNELS_OUTPUT_ROW_H_
