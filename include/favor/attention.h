@@ -1,9 +1,12 @@
-// Attention: exact softmax, linear (random features), and the two baselines beside which every accuracy figure belongs.
+// Attention: exact softmax, linear (random features), and the two baselines beside which every
+// accuracy figure belongs.
 //
-//   favor::Tensor out = favor::Attend(q, k, v, {.causal = true, .features = {.features = 256}}, favor::Context());
+//   favor::Tensor out = favor::Attend(q, k, v, {.causal = true, .features = {.features = 256}},
+//   favor::Context());
 //
-// Arrays are [L, d], [H, L, d] or [B, H, L, d]; keys and values may have fewer heads than queries (a divisor of their number),
-// another length, and values another dim. The result has the shape of q with the dim of v.
+// Arrays are [L, d], [H, L, d] or [B, H, L, d]; keys and values may have fewer heads than queries
+// (a divisor of their number), another length, and values another dim. The result has the shape of
+// q with the dim of v.
 #ifndef FAVOR_ATTENTION_H_
 #define FAVOR_ATTENTION_H_
 
@@ -27,16 +30,17 @@ struct AttentionOptions {
   bool causal = false;               // query i sees keys 0 … i; as many keys as queries
   std::optional<double> scale;       // of q·k; default 1/√d
   bool renormalize = true;           // false: Σ_j K(q, k_j) v_j without the division
-  ConstView key_mask;                // 0: the key does not exist. [L], [B, L] or [B, H_kv, L]; none: all exist
-  bool reference = false;            // plain loops in double
+  ConstView key_mask;  // 0: the key does not exist. [L], [B, L] or [B, H_kv, L]; none: all exist
+  bool reference = false;  // plain loops in double
 
   // Linear attention only.
   FeatureOptions features;
-  std::optional<FeaturePlan> plan;  // a drawn map, one head for each query head; none: drawn from the context's seed
-  bool center_keys = false;         // subtract a mean from keys: the same softmax, a smaller variance
-  ConstView key_mean;               // the mean, [d] or [H_kv, d], frozen; none: of this call's keys (not causal)
+  std::optional<FeaturePlan>
+      plan;  // a drawn map, one head for each query head; none: drawn from the context's seed
+  bool center_keys = false;  // subtract a mean from keys: the same softmax, a smaller variance
+  ConstView key_mean;  // the mean, [d] or [H_kv, d], frozen; none: of this call's keys (not causal)
   Compat compat = Compat::kNone;
-  int64_t chunk = 64;               // rows of a causal chunk; any gives the same result within rounding
+  int64_t chunk = 64;  // rows of a causal chunk; any gives the same result within rounding
 };
 
 // The kinds of attention, for help texts and checks.
@@ -47,14 +51,17 @@ struct AttentionReport {
   int64_t empty_rows = 0;        // no key exists for the row: the output row is 0
 };
 
-// Throws kInvalidData for arrays that do not fit, kInvalidOption for options that exclude each other: a causal call refuses
-// statistics of its own data (a key mean, oprf's A), which would let the future leak; give frozen ones.
-// Memory beyond the arrays is independent of the length. The output is f32 (f64 with `reference`).
-Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options, const Context& context,
-              AttentionReport* report = nullptr);
+// Throws kInvalidData for arrays that do not fit, kInvalidOption for options that exclude each
+// other: a causal call refuses statistics of its own data (a key mean, oprf's A), which would let
+// the future leak; give frozen ones. Memory beyond the arrays is independent of the length. The
+// output is f32 (f64 with `reference`).
+Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
+              const Context& context, AttentionReport* report = nullptr);
 
-// The matrix whose product with V is the output, [.., L_q, L_k], by attending to one-hot values a block of columns at a time.
-Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options, const Context& context);
+// The matrix whose product with V is the output, [.., L_q, L_k], by attending to one-hot values a
+// block of columns at a time.
+Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options,
+                       const Context& context);
 
 }  // namespace favor
 

@@ -1,4 +1,5 @@
-// The prefix state: all that linear attention keeps of a context. Its size does not depend on the length of the context.
+// The prefix state: all that linear attention keeps of a context. Its size does not depend on the
+// length of the context.
 //
 //   favor::AttentionState state(plan, {.value_dim = 64});
 //   state.Append(k, v, context);                  // any number of tokens, as often as wanted
@@ -41,20 +42,24 @@ class AttentionState {
   int64_t batch() const;
   int64_t value_dim() const;
   double scale() const;
-  int64_t tokens() const;  // appended so far, masked ones excluded; the largest over batch and heads
-  int64_t Bytes() const;   // of the numbers that change with the context
+  int64_t tokens()
+      const;              // appended so far, masked ones excluded; the largest over batch and heads
+  int64_t Bytes() const;  // of the numbers that change with the context
 
-  // Keys and values [L, d], [H_kv, L, d] or [B, H_kv, L, d], H_kv dividing the plan's heads; the mask as in AttentionOptions.
+  // Keys and values [L, d], [H_kv, L, d] or [B, H_kv, L, d], H_kv dividing the plan's heads; the
+  // mask as in AttentionOptions.
   void Append(ConstView k, ConstView v, const Context& context, ConstView key_mask = {});
 
   // Attention of queries [.., H, L, d] to the context.
   Tensor Attend(ConstView q, const Context& context, AttentionReport* report = nullptr) const;
 
-  // Causal attention of new tokens to the context and to each other up to themselves; they become part of the context.
-  Tensor Continue(ConstView q, ConstView k, ConstView v, const Context& context, AttentionReport* report = nullptr);
+  // Causal attention of new tokens to the context and to each other up to themselves; they become
+  // part of the context.
+  Tensor Continue(ConstView q, ConstView k, ConstView v, const Context& context,
+                  AttentionReport* report = nullptr);
 
-  // Sums before the division, in f64: e^{log_scale}·numerator and e^{log_scale}·denominator are the sums over keys, so that reads of
-  // several states combine like the pieces of one softmax.
+  // Sums before the division, in f64: e^{log_scale}·numerator and e^{log_scale}·denominator are the
+  // sums over keys, so that reads of several states combine like the pieces of one softmax.
   struct Parts {
     Tensor log_scale;    // [.., H, L]
     Tensor numerator;    // [.., H, L, value_dim]
@@ -65,7 +70,8 @@ class AttentionState {
   // The context of both. Throws kInvalidData unless map, ω, A, mean, scale and sizes are the same.
   void Merge(const AttentionState& other);
 
-  // A safetensors file with everything that defines the state and a checksum; written atomically. A damaged file is refused.
+  // A safetensors file with everything that defines the state and a checksum; written atomically. A
+  // damaged file is refused.
   void Save(const std::string& path) const;
   static AttentionState Load(const std::string& path);
   static AttentionState Parse(std::span<const std::byte> bytes, const std::string& name);

@@ -87,7 +87,8 @@ class BasicView {
   BasicView(Pointer data, DataType type, const Shape& shape, const Strides& strides, Device device)
       : data_(data), type_(type), shape_(shape), strides_(strides), device_(device) {}
   template <bool kOther>
-  requires(!kMutable && kOther) BasicView(const BasicView<kOther>& other)  // NOLINT: reading is implicit
+  requires(!kMutable && kOther)
+      BasicView(const BasicView<kOther>& other)  // NOLINT: reading is implicit
       : BasicView(other.data(), other.type(), other.shape(), other.strides(), other.device()) {}
 
   Pointer data() const { return data_; }

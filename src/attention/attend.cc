@@ -14,14 +14,17 @@ constexpr int64_t kMatrixColumns = 64;  // of the attention matrix at a time
 
 // Options of linear attention say nothing to the others: given all the same, they are a mistake.
 void RefuseLinearOptions(const AttentionOptions& options) {
-  const bool given = options.compat != Compat::kNone || options.center_keys || options.plan.has_value();
+  const bool given =
+      options.compat != Compat::kNone || options.center_keys || options.plan.has_value();
   if (given) {
-    Throw(ErrorCode::kInvalidOption, "attend", "given a plan, key centring or compat, which attention '{}' does not have",
+    Throw(ErrorCode::kInvalidOption, "attend",
+          "given a plan, key centring or compat, which attention '{}' does not have",
           options.attention);
   }
 }
 
-AttentionReport Dispatch(const attention::Problem& problem, const AttentionOptions& options, const Context& context, View out) {
+AttentionReport Dispatch(const attention::Problem& problem, const AttentionOptions& options,
+                         const Context& context, View out) {
   if (options.attention == "linear") {
     return options.compat == Compat::kNone ? attention::Linear(problem, options, context, out)
                                            : attention::Compatible(problem, options, context, out);
@@ -37,12 +40,13 @@ AttentionReport Dispatch(const attention::Problem& problem, const AttentionOptio
 }  // namespace
 
 std::span<const std::string_view> AttentionNames() {
-  static constexpr std::array<std::string_view, 4> kNames = {"exact", "linear", "identity", "uniform"};
+  static constexpr std::array<std::string_view, 4> kNames = {"exact", "linear", "identity",
+                                                             "uniform"};
   return kNames;
 }
 
-Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options, const Context& context,
-              AttentionReport* report) {
+Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
+              const Context& context, AttentionReport* report) {
   const attention::Problem problem = attention::CheckProblem(q, k, v, options);
   Tensor out(problem.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
   const AttentionReport result = Dispatch(problem, options, context, out.view().AsRank4());
@@ -50,13 +54,15 @@ Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& opt
   return out;
 }
 
-Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options, const Context& context) {
+Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options,
+                       const Context& context) {
   const ConstView keys = k.AsRank4();
   const int64_t length = keys.size(2), rows = q.AsRank4().size(2);
   std::vector<int64_t> sizes;
   for (int axis = 0; axis < q.rank(); ++axis) sizes.push_back(q.size(axis));
   if (!sizes.empty()) sizes.back() = length;
-  Tensor matrix(Shape{std::span<const int64_t>(sizes)}, options.reference ? DataType::kF64 : DataType::kF32);
+  Tensor matrix(Shape{std::span<const int64_t>(sizes)},
+                options.reference ? DataType::kF64 : DataType::kF32);
   for (int64_t first = 0; first < length; first += kMatrixColumns) {
     const int64_t columns = std::min(kMatrixColumns, length - first);
     Tensor one_hot({length, columns});
@@ -68,12 +74,14 @@ Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options
     Strides strides{};
     strides[static_cast<size_t>(k.rank() - 2)] = columns;
     strides[static_cast<size_t>(k.rank() - 1)] = 1;
-    const ConstView values(one_hot.view().data(), DataType::kF32, Shape(std::span<const int64_t>(value_sizes)), strides, Device{});
+    const ConstView values(one_hot.view().data(), DataType::kF32,
+                           Shape(std::span<const int64_t>(value_sizes)), strides, Device{});
     const Tensor block = Attend(q, k, values, options, context);
     const ConstView from = block.view().AsRank4();
     const View to = matrix.view().AsRank4().Range(3, first, columns);
     for (int64_t b = 0; b < from.size(0); ++b) {
-      for (int64_t h = 0; h < from.size(1); ++h) Copy(from.At(b).At(h).Range(0, 0, rows), to.At(b).At(h));
+      for (int64_t h = 0; h < from.size(1); ++h)
+        Copy(from.At(b).At(h).Range(0, 0, rows), to.At(b).At(h));
     }
   }
   return matrix;

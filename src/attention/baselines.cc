@@ -1,5 +1,6 @@
-// What attention must beat: `uniform` ignores queries and keys and gives the mean of the values; `identity` gives every token its own
-// value (the optimum line of the Performers paper: no token sees another).
+// What attention must beat: `uniform` ignores queries and keys and gives the mean of the values;
+// `identity` gives every token its own value (the optimum line of the Performers paper: no token
+// sees another).
 #include <vector>
 
 #include "attention/kinds.h"
@@ -18,7 +19,8 @@ void StoreValue(const View& rows, int64_t row, int64_t column, double value) {
   StoreElement(rows.data(), rows.type(), row * rows.stride(0) + column * rows.stride(1), value);
 }
 
-// A running sum over keys; row i takes it after key i when causal, all rows take the whole otherwise.
+// A running sum over keys; row i takes it after key i when causal, all rows take the whole
+// otherwise.
 int64_t UniformGroup(const Problem& problem, bool renormalize, int64_t group, View out) {
   const ConstView values = problem.Values(group);
   const float* mask = problem.Mask(group);
@@ -33,7 +35,10 @@ int64_t UniformGroup(const Problem& problem, bool renormalize, int64_t group, Vi
   const auto store = [&](int64_t row) {
     empty += count == 0 ? 1 : 0;
     for (size_t v = 0; v < sum.size(); ++v) {
-      StoreValue(out, row, static_cast<int64_t>(v), count == 0 ? 0 : renormalize ? sum[v] / count : sum[v]);
+      StoreValue(out, row, static_cast<int64_t>(v),
+                 count == 0    ? 0
+                 : renormalize ? sum[v] / count
+                               : sum[v]);
     }
   };
   if (problem.causal) {
@@ -50,19 +55,23 @@ int64_t UniformGroup(const Problem& problem, bool renormalize, int64_t group, Vi
 
 }  // namespace
 
-AttentionReport Uniform(const Problem& problem, const AttentionOptions& options, const Context& context, View out) {
+AttentionReport Uniform(const Problem& problem, const AttentionOptions& options,
+                        const Context& context, View out) {
   const int64_t empty = ParallelReduce(
       context, problem.Groups(), 1, int64_t{0},
       [&](int64_t group, int64_t) {
-        return UniformGroup(problem, options.renormalize, group, out.At(problem.Batch(group)).At(problem.Head(group)));
+        return UniformGroup(problem, options.renormalize, group,
+                            out.At(problem.Batch(group)).At(problem.Head(group)));
       },
       [](int64_t& total, int64_t part) { total += part; });
   return {.nonpositive_rows = 0, .empty_rows = empty};
 }
 
-AttentionReport Identity(const Problem& problem, const AttentionOptions&, const Context& context, View out) {
+AttentionReport Identity(const Problem& problem, const AttentionOptions&, const Context& context,
+                         View out) {
   if (problem.query_length != problem.key_length) {
-    Throw(ErrorCode::kInvalidData, "attend", "given {} queries and {} keys, expected the same number for identity attention",
+    Throw(ErrorCode::kInvalidData, "attend",
+          "given {} queries and {} keys, expected the same number for identity attention",
           problem.query_length, problem.key_length);
   }
   const int64_t empty = ParallelReduce(
@@ -75,7 +84,8 @@ AttentionReport Identity(const Problem& problem, const AttentionOptions&, const 
         for (int64_t row = 0; row < problem.query_length; ++row) {
           const bool exists = mask == nullptr || mask[row] != 0;
           masked += exists ? 0 : 1;
-          for (int64_t v = 0; v < problem.value_dim; ++v) StoreValue(to, row, v, exists ? Element(values, row, v) : 0);
+          for (int64_t v = 0; v < problem.value_dim; ++v)
+            StoreValue(to, row, v, exists ? Element(values, row, v) : 0);
         }
         return masked;
       },

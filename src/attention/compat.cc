@@ -1,12 +1,17 @@
-// The formulas of two public implementations, epsilons included, in double: google-research's JAX Performer and performer-pytorch.
+// The formulas of two public implementations, epsilons included, in double: google-research's JAX
+// Performer and performer-pytorch.
 //
-//   softmax:      φ(x) = m^(-1/2)·(exp(ω·x − ‖x‖²/2 − stab) + ε), x scaled by d^(-1/4); stab is the maximum of ω·x over the features of a
-//                 query, and over all features and positions of the keys. ε = 1e-6 (jax), 1e-4 (torch).
+//   softmax:      φ(x) = m^(-1/2)·(exp(ω·x − ‖x‖²/2 − stab) + ε), x scaled by d^(-1/4); stab is the
+//   maximum of ω·x over the features of a
+//                 query, and over all features and positions of the keys. ε = 1e-6 (jax), 1e-4
+//                 (torch).
 //   generalized:  φ(x) = f(ω·x) + 1e-3, without m^(-1/2), and without d^(-1/4) in jax.
-//   denominator:  jax adds 2e-6 where |D| ≤ 1e-6; torch adds 1e-6 to the summed keys of causal attention.
-//   key mask:     torch zeroes the values only, so that masked keys stay in the denominator; jax has none.
+//   denominator:  jax adds 2e-6 where |D| ≤ 1e-6; torch adds 1e-6 to the summed keys of causal
+//   attention. key mask:     torch zeroes the values only, so that masked keys stay in the
+//   denominator; jax has none.
 //
-// A key maximum over all positions with an ε lets later tokens change earlier outputs of a causal call. That is reproduced too.
+// A key maximum over all positions with an ε lets later tokens change earlier outputs of a causal
+// call. That is reproduced too.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -23,7 +28,8 @@ namespace {
 
 class CompatHead {
  public:
-  CompatHead(const Problem& problem, const AttentionOptions& options, const kernels::HeadFeatures& features, int64_t group)
+  CompatHead(const Problem& problem, const AttentionOptions& options,
+             const kernels::HeadFeatures& features, int64_t group)
       : problem_(problem),
         torch_(options.compat == Compat::kTorch),
         features_(features),
@@ -52,7 +58,9 @@ class CompatHead {
       for (size_t r = 0; r < phi.size(); ++r) {
         z[r] += phi[r];
         for (int64_t v = 0; exists && v < dv; ++v) {
-          s[r * static_cast<size_t>(dv) + static_cast<size_t>(v)] += phi[r] * LoadElement(values_.data(), values_.type(), j * values_.stride(0) + v * values_.stride(1));
+          s[r * static_cast<size_t>(dv) + static_cast<size_t>(v)] +=
+              phi[r] * LoadElement(values_.data(), values_.type(),
+                                   j * values_.stride(0) + v * values_.stride(1));
         }
       }
     };
@@ -60,13 +68,16 @@ class CompatHead {
     const auto read = [&](int64_t i) {
       const std::vector<double> phi = Phi(queries_, i, std::nullopt);
       double denominator = 0;
-      for (size_t r = 0; r < phi.size(); ++r) denominator += phi[r] * (z[r] + (torch_ && problem_.causal ? 1e-6 : 0));
+      for (size_t r = 0; r < phi.size(); ++r)
+        denominator += phi[r] * (z[r] + (torch_ && problem_.causal ? 1e-6 : 0));
       if (!torch_ && std::fabs(denominator) <= 1e-6) denominator += 2e-6;
       nonpositive += denominator > 0 ? 0 : 1;
       for (int64_t v = 0; v < dv; ++v) {
         double sum = 0;
-        for (size_t r = 0; r < phi.size(); ++r) sum += phi[r] * s[r * static_cast<size_t>(dv) + static_cast<size_t>(v)];
-        StoreElement(out.data(), out.type(), i * out.stride(0) + v * out.stride(1), denominator == 0 ? 0 : sum / denominator);
+        for (size_t r = 0; r < phi.size(); ++r)
+          sum += phi[r] * s[r * static_cast<size_t>(dv) + static_cast<size_t>(v)];
+        StoreElement(out.data(), out.type(), i * out.stride(0) + v * out.stride(1),
+                     denominator == 0 ? 0 : sum / denominator);
       }
     };
     if (problem_.causal) {
@@ -91,7 +102,8 @@ class CompatHead {
     std::vector<double> x(static_cast<size_t>(problem_.dim));
     Projected result{std::vector<double>(static_cast<size_t>(features_.omega.features)), 0};
     for (size_t i = 0; i < x.size(); ++i) {
-      x[i] = scale_ * LoadElement(rows.data(), rows.type(), row * rows.stride(0) + static_cast<int64_t>(i) * rows.stride(1));
+      x[i] = scale_ * LoadElement(rows.data(), rows.type(),
+                                  row * rows.stride(0) + static_cast<int64_t>(i) * rows.stride(1));
       result.half_norm += x[i] * x[i] / 2;
     }
     kernels::reference::Project(features_.omega, x.data(), 1, result.u.data());
@@ -106,7 +118,8 @@ class CompatHead {
     if (softmax_) {
       const double largest = stab.value_or(*std::ranges::max_element(projected.u));
       for (size_t r = 0; r < phi.size(); ++r) {
-        phi[r] = (std::exp(projected.u[r] - projected.half_norm - largest) + epsilon_) / std::sqrt(m);
+        phi[r] =
+            (std::exp(projected.u[r] - projected.half_norm - largest) + epsilon_) / std::sqrt(m);
       }
       return phi;
     }
@@ -135,10 +148,14 @@ class CompatHead {
 
 }  // namespace
 
-AttentionReport Compatible(const Problem& problem, const AttentionOptions& options, const Context& context, View out) {
-  const auto plan = options.plan ? *options.plan : FeaturePlan::Draw(options.features, problem.heads, problem.dim, context.seed());
+AttentionReport Compatible(const Problem& problem, const AttentionOptions& options,
+                           const Context& context, View out) {
+  const auto plan = options.plan ? *options.plan
+                                 : FeaturePlan::Draw(options.features, problem.heads, problem.dim,
+                                                     context.seed());
   const auto refuse = [](std::string_view what) {
-    Throw(ErrorCode::kInvalidOption, "compat", "given {}, which the public implementations do not have", what);
+    Throw(ErrorCode::kInvalidOption, "compat",
+          "given {}, which the public implementations do not have", what);
   };
   if (plan.map().name != "positive" && plan.map().kernel != "generalized") {
     refuse(fmt::format("the map '{}'", plan.map().name));

@@ -9,7 +9,8 @@ constexpr int64_t kQueryRows = 64;  // rows of a task
 
 }  // namespace
 
-AttentionReport Exact(const Problem& problem, const AttentionOptions& options, const Context& context, View out) {
+AttentionReport Exact(const Problem& problem, const AttentionOptions& options,
+                      const Context& context, View out) {
   const int64_t tasks = (problem.query_length + kQueryRows - 1) / kQueryRows;
   const auto counts = ParallelReduce(
       context, problem.Groups() * tasks, 1, kernels::RowCounts{},

@@ -1,5 +1,6 @@
-// Linear attention over batches and heads: every head's keys become prefix states, queries read them. Work is cut by shape: a
-// head's sequence into blocks whose states merge in order, so that one long sequence keeps all threads busy too.
+// Linear attention over batches and heads: every head's keys become prefix states, queries read
+// them. Work is cut by shape: a head's sequence into blocks whose states merge in order, so that
+// one long sequence keeps all threads busy too.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -17,10 +18,11 @@ namespace {
 using kernels::PrefixState;
 using kernels::RowCounts;
 
-constexpr int64_t kBlockRows = 4096;     // a block of a long sequence
-constexpr int64_t kMaxBlocks = 256;      // per head: states of a million tokens fit in 20 MB
-constexpr int64_t kManyGroups = 16;      // so many heads keep threads busy without cutting causal sequences
-constexpr int64_t kQueryRows = 256;      // rows of a read task
+constexpr int64_t kBlockRows = 4096;  // a block of a long sequence
+constexpr int64_t kMaxBlocks = 256;   // per head: states of a million tokens fit in 20 MB
+constexpr int64_t kManyGroups =
+    16;  // so many heads keep threads busy without cutting causal sequences
+constexpr int64_t kQueryRows = 256;        // rows of a read task
 constexpr int64_t kStateBytes = 64 << 20;  // of all states alive at a time
 
 AttentionReport ToReport(const RowCounts& counts) {
@@ -36,25 +38,34 @@ struct FastKernels {
   void Append(const LinearHead& head, int64_t begin, int64_t end, PrefixState<float>& state) const {
     kernels::cpu::AppendKeys(head.features, head.keys, begin, end, context, state);
   }
-  RowCounts Read(const LinearHead& head, int64_t begin, int64_t end, const PrefixState<float>& state) const {
-    return kernels::cpu::ReadQueries(head.features, head.queries, begin, end, state, context, head.out);
+  RowCounts Read(const LinearHead& head, int64_t begin, int64_t end,
+                 const PrefixState<float>& state) const {
+    return kernels::cpu::ReadQueries(head.features, head.queries, begin, end, state, context,
+                                     head.out);
   }
-  RowCounts Causal(const LinearHead& head, int64_t begin, int64_t end, PrefixState<float>& state) const {
-    return kernels::cpu::Causal(head.features, head.queries, head.keys, begin, end, chunk, context, state, head.out);
+  RowCounts Causal(const LinearHead& head, int64_t begin, int64_t end,
+                   PrefixState<float>& state) const {
+    return kernels::cpu::Causal(head.features, head.queries, head.keys, begin, end, chunk, context,
+                                state, head.out);
   }
 };
 
 struct ReferenceKernels {
   using Value = double;
 
-  void Append(const LinearHead& head, int64_t begin, int64_t end, PrefixState<double>& state) const {
+  void Append(const LinearHead& head, int64_t begin, int64_t end,
+              PrefixState<double>& state) const {
     kernels::reference::AppendKeys(head.features, head.keys, begin, end, state);
   }
-  RowCounts Read(const LinearHead& head, int64_t begin, int64_t end, const PrefixState<double>& state) const {
-    return kernels::reference::ReadQueries(head.features, head.queries, begin, end, state, head.out);
+  RowCounts Read(const LinearHead& head, int64_t begin, int64_t end,
+                 const PrefixState<double>& state) const {
+    return kernels::reference::ReadQueries(head.features, head.queries, begin, end, state,
+                                           head.out);
   }
-  RowCounts Causal(const LinearHead& head, int64_t begin, int64_t end, PrefixState<double>& state) const {
-    return kernels::reference::Causal(head.features, head.queries, head.keys, begin, end, state, head.out);
+  RowCounts Causal(const LinearHead& head, int64_t begin, int64_t end,
+                   PrefixState<double>& state) const {
+    return kernels::reference::Causal(head.features, head.queries, head.keys, begin, end, state,
+                                      head.out);
   }
 };
 
@@ -63,7 +74,8 @@ class LinearCall {
  public:
   using State = PrefixState<typename Kernels::Value>;
 
-  LinearCall(const Problem& problem, const Context& context, const Kernels& kernels, const HeadMaker& maker, View out)
+  LinearCall(const Problem& problem, const Context& context, const Kernels& kernels,
+             const HeadMaker& maker, View out)
       : problem_(problem), context_(context), kernels_(kernels), maker_(maker), out_(out) {
     const int64_t length = problem.key_length;
     const bool cut = length > kBlockRows && !(problem.causal && problem.Groups() >= kManyGroups);
@@ -72,7 +84,8 @@ class LinearCall {
   }
 
   RowCounts Run() {
-    const int64_t state_bytes = blocks_ * maker_.width() * (problem_.value_dim + 3) * static_cast<int64_t>(sizeof(typename Kernels::Value));
+    const int64_t state_bytes = blocks_ * maker_.width() * (problem_.value_dim + 3) *
+                                static_cast<int64_t>(sizeof(typename Kernels::Value));
     const int64_t at_a_time = std::max<int64_t>(1, kStateBytes / state_bytes);
     RowCounts counts;
     for (int64_t first = 0; first < problem_.Groups(); first += at_a_time) {
@@ -94,13 +107,15 @@ class LinearCall {
     const int64_t needed = problem_.causal ? blocks_ - 1 : blocks_;
     ParallelFor(context_, (last - first) * needed, [&](int64_t piece) {
       const int64_t group = piece / needed, begin = piece % needed * block_rows_;
-      kernels_.Append(*heads[static_cast<size_t>(group)], begin, std::min(problem_.key_length, begin + block_rows_),
+      kernels_.Append(*heads[static_cast<size_t>(group)], begin,
+                      std::min(problem_.key_length, begin + block_rows_),
                       states[static_cast<size_t>(group * blocks_ + piece % needed)]);
     });
     return problem_.causal ? Causal(heads, states) : Bidirectional(heads, states);
   }
 
-  RowCounts Bidirectional(const std::vector<std::optional<LinearHead>>& heads, std::vector<State>& states) {
+  RowCounts Bidirectional(const std::vector<std::optional<LinearHead>>& heads,
+                          std::vector<State>& states) {
     ParallelFor(context_, static_cast<int64_t>(heads.size()), [&](int64_t group) {
       State* first = states.data() + group * blocks_;
       for (int64_t block = 1; block < blocks_; ++block) kernels::MergeInto(first[block], first[0]);
@@ -108,13 +123,15 @@ class LinearCall {
     const int64_t reads = (problem_.query_length + kQueryRows - 1) / kQueryRows;
     return Sum(static_cast<int64_t>(heads.size()) * reads, [&](int64_t piece) {
       const int64_t group = piece / reads, begin = piece % reads * kQueryRows;
-      return kernels_.Read(*heads[static_cast<size_t>(group)], begin, std::min(problem_.query_length, begin + kQueryRows),
+      return kernels_.Read(*heads[static_cast<size_t>(group)], begin,
+                           std::min(problem_.query_length, begin + kQueryRows),
                            states[static_cast<size_t>(group * blocks_)]);
     });
   }
 
   // Exclusive prefix of the block states, then every block goes on from its own.
-  RowCounts Causal(const std::vector<std::optional<LinearHead>>& heads, std::vector<State>& states) {
+  RowCounts Causal(const std::vector<std::optional<LinearHead>>& heads,
+                   std::vector<State>& states) {
     ParallelFor(context_, static_cast<int64_t>(heads.size()), [&](int64_t group) {
       State running(maker_.width(), problem_.value_dim);
       for (int64_t block = 0; block < blocks_; ++block) {
@@ -127,7 +144,8 @@ class LinearCall {
     return Sum(static_cast<int64_t>(heads.size()) * blocks_, [&](int64_t piece) {
       const int64_t begin = piece % blocks_ * block_rows_;
       return kernels_.Causal(*heads[static_cast<size_t>(piece / blocks_)], begin,
-                             std::min(problem_.key_length, begin + block_rows_), states[static_cast<size_t>(piece)]);
+                             std::min(problem_.key_length, begin + block_rows_),
+                             states[static_cast<size_t>(piece)]);
     });
   }
 
@@ -148,7 +166,8 @@ class LinearCall {
 
 }  // namespace
 
-AttentionReport Linear(const Problem& problem, const AttentionOptions& options, const Context& context, View out) {
+AttentionReport Linear(const Problem& problem, const AttentionOptions& options,
+                       const Context& context, View out) {
   if (options.chunk < 1 || options.chunk > 65536) {
     Throw(ErrorCode::kInvalidOption, "chunk", "given {}, expected 1 to 65536", options.chunk);
   }

@@ -10,10 +10,13 @@
 namespace favor::attention {
 namespace {
 
-FeaturePlan ChoosePlan(const Problem& problem, const AttentionOptions& options, const Context& context) {
-  if (!options.plan) return FeaturePlan::Draw(options.features, problem.heads, problem.dim, context.seed());
+FeaturePlan ChoosePlan(const Problem& problem, const AttentionOptions& options,
+                       const Context& context) {
+  if (!options.plan)
+    return FeaturePlan::Draw(options.features, problem.heads, problem.dim, context.seed());
   if (options.plan->heads() != problem.heads || options.plan->dim() != problem.dim) {
-    Throw(ErrorCode::kInvalidData, "attend", "given a plan of {} heads of dim {} for {} heads of dim {}", options.plan->heads(),
+    Throw(ErrorCode::kInvalidData, "attend",
+          "given a plan of {} heads of dim {} for {} heads of dim {}", options.plan->heads(),
           options.plan->dim(), problem.heads, problem.dim);
   }
   return *options.plan;
@@ -25,13 +28,15 @@ double Element(const ConstView& rows, int64_t row, int64_t column) {
 
 // Sums over the existing rows of (x − mean)·scale: Σ‖x‖² and Σx, in double.
 struct RowStatistics {
-  RowStatistics(const ConstView& rows, const float* mask, const std::vector<double>& mean, double scale)
+  RowStatistics(const ConstView& rows, const float* mask, const std::vector<double>& mean,
+                double scale)
       : sum(static_cast<size_t>(rows.size(1)), 0.0) {
     for (int64_t row = 0; row < rows.size(0); ++row) {
       if (mask != nullptr && mask[row] == 0) continue;
       count += 1;
       for (size_t i = 0; i < sum.size(); ++i) {
-        const double x = (Element(rows, row, static_cast<int64_t>(i)) - (mean.empty() ? 0 : mean[i])) * scale;
+        const double x =
+            (Element(rows, row, static_cast<int64_t>(i)) - (mean.empty() ? 0 : mean[i])) * scale;
         square += x * x;
         sum[i] += x;
       }
@@ -56,39 +61,45 @@ std::vector<double> FrozenMean(const ConstView& mean, int64_t kv_heads, int64_t 
   const bool fits = (mean.rank() == 1 && mean.size(0) == dim) ||
                     (mean.rank() == 2 && mean.size(0) == kv_heads && mean.size(1) == dim);
   if (!fits) {
-    Throw(ErrorCode::kInvalidData, "key mean", "given shape {}, expected [{}] or [{}, {}]", mean.shape().ToString(), dim,
-          kv_heads, dim);
+    Throw(ErrorCode::kInvalidData, "key mean", "given shape {}, expected [{}] or [{}, {}]",
+          mean.shape().ToString(), dim, kv_heads, dim);
   }
-  if (!AllFinite(mean)) Throw(ErrorCode::kInvalidData, "key mean", "given NaN or infinity, expected finite values");
+  if (!AllFinite(mean))
+    Throw(ErrorCode::kInvalidData, "key mean", "given NaN or infinity, expected finite values");
   std::vector<double> values;
   for (int64_t head = 0; head < kv_heads; ++head) {
     for (int64_t i = 0; i < dim; ++i) {
-      const int64_t offset = mean.rank() == 1 ? i * mean.stride(0) : head * mean.stride(0) + i * mean.stride(1);
+      const int64_t offset =
+          mean.rank() == 1 ? i * mean.stride(0) : head * mean.stride(0) + i * mean.stride(1);
       values.push_back(LoadElement(mean.data(), mean.type(), offset));
     }
   }
   return values;
 }
 
-HeadMaker::HeadMaker(const Problem& problem, const AttentionOptions& options, const Context& context)
+HeadMaker::HeadMaker(const Problem& problem, const AttentionOptions& options,
+                     const Context& context)
     : problem_(problem), options_(options), plan_(ChoosePlan(problem, options, context)) {
   if (!(problem.scale > 0)) {
-    Throw(ErrorCode::kInvalidOption, "scale", "given {}, expected a number above 0 for linear attention", problem.scale);
+    Throw(ErrorCode::kInvalidOption, "scale",
+          "given {}, expected a number above 0 for linear attention", problem.scale);
   }
   const bool frozen_mean = options.key_mean.data() != nullptr;
   if (frozen_mean && !options.center_keys) {
     Throw(ErrorCode::kInvalidOption, "key mean", "given a mean, but keys are not to be centred");
   }
   if (options.center_keys && plan_.map().kernel != "softmax") {
-    Throw(ErrorCode::kInvalidOption, "key centring", "given the map '{}', but only the softmax kernel is unchanged by it",
-          plan_.map().name);
+    Throw(ErrorCode::kInvalidOption, "key centring",
+          "given the map '{}', but only the softmax kernel is unchanged by it", plan_.map().name);
   }
   if (problem.causal && options.center_keys && !frozen_mean) {
     Throw(ErrorCode::kInvalidOption, "key centring",
-          "the mean of a causal call's own keys would leak the future: give a frozen mean (--center-keys MEAN.npy)");
+          "the mean of a causal call's own keys would leak the future: give a frozen mean "
+          "(--center-keys MEAN.npy)");
   }
   if (frozen_mean) FrozenMean(options.key_mean, problem.kv_heads, problem.dim);
-  data_a_ = plan_.impl().head_features[0].map->traits->uses_oprf_a && plan_.options().oprf_a.empty();
+  data_a_ =
+      plan_.impl().head_features[0].map->traits->uses_oprf_a && plan_.options().oprf_a.empty();
   if (data_a_ && problem.causal) {
     Throw(ErrorCode::kInvalidOption, "oprf",
           "an A from a causal call's own data would leak the future: give a frozen one (--oprf-a)");
@@ -100,11 +111,15 @@ LinearHead HeadMaker::Make(int64_t group, View out) const {
   const double sqrt_scale = std::sqrt(problem_.scale);
   head.features = plan_.impl().Head(problem_.Head(group));
   head.queries = {.queries = problem_.Queries(group), .sqrt_scale = sqrt_scale};
-  head.keys = {.keys = problem_.Keys(group), .values = problem_.Values(group), .mask = problem_.Mask(group), .sqrt_scale = sqrt_scale};
+  head.keys = {.keys = problem_.Keys(group),
+               .values = problem_.Values(group),
+               .mask = problem_.Mask(group),
+               .sqrt_scale = sqrt_scale};
   head.out = {.output = out, .normalize = options_.renormalize};
   if (options_.center_keys) {
     if (options_.key_mean.data() != nullptr) {
-      const std::vector<double> all = FrozenMean(options_.key_mean, problem_.kv_heads, problem_.dim);
+      const std::vector<double> all =
+          FrozenMean(options_.key_mean, problem_.kv_heads, problem_.dim);
       const auto first = all.begin() + problem_.KvHead(group) * problem_.dim;
       head.mean.assign(first, first + problem_.dim);
     } else {

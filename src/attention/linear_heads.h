@@ -1,4 +1,5 @@
-// From a linear attention call to what a kernel needs for one head: features, keys with mean and scale, queries, output.
+// From a linear attention call to what a kernel needs for one head: features, keys with mean and
+// scale, queries, output.
 #ifndef FAVOR_ATTENTION_LINEAR_HEADS_H_
 #define FAVOR_ATTENTION_LINEAR_HEADS_H_
 

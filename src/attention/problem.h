@@ -25,14 +25,16 @@ struct Problem {
   ConstView Keys(int64_t group) const { return k.At(Batch(group)).At(KvHead(group)); }
   ConstView Values(int64_t group) const { return v.At(Batch(group)).At(KvHead(group)); }
   const float* Mask(int64_t group) const {
-    return mask.empty() ? nullptr : mask.data() + (Batch(group) * kv_heads + KvHead(group)) * key_length;
+    return mask.empty() ? nullptr
+                        : mask.data() + (Batch(group) * kv_heads + KvHead(group)) * key_length;
   }
 };
 
 Problem CheckProblem(ConstView q, ConstView k, ConstView v, const AttentionOptions& options);
 
 // The mask as floats [batch, kv_heads, length] from [L], [B, L] or [B, H_kv, L]; empty for none.
-std::vector<float> ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_heads, int64_t length);
+std::vector<float> ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_heads,
+                              int64_t length);
 
 }  // namespace favor::attention
 

@@ -19,12 +19,15 @@ namespace {
 constexpr std::string_view kWho = "state";
 
 // q, or k and v, against the state: ranks, batch, heads, dims.
-void CheckRows(const AttentionState::Impl& impl, const ConstView& rows, int64_t dim, bool keys, std::string_view name) {
+void CheckRows(const AttentionState::Impl& impl, const ConstView& rows, int64_t dim, bool keys,
+               std::string_view name) {
   const ConstView r = rows.AsRank4();
   const int64_t heads = impl.plan.heads();
   const bool heads_fit = keys ? r.size(1) > 0 && heads % r.size(1) == 0 : r.size(1) == heads;
-  if (rows.rank() < 2 || r.size(0) != impl.batch || !heads_fit || r.size(3) != dim || rows.shape().Elements() == 0) {
-    Throw(ErrorCode::kInvalidData, kWho, "{}: given shape {}, expected rows of dim {} for batch {} and {} heads", name,
+  if (rows.rank() < 2 || r.size(0) != impl.batch || !heads_fit || r.size(3) != dim ||
+      rows.shape().Elements() == 0) {
+    Throw(ErrorCode::kInvalidData, kWho,
+          "{}: given shape {}, expected rows of dim {} for batch {} and {} heads", name,
           rows.shape().ToString(), dim, impl.batch, heads);
   }
 }
@@ -33,8 +36,8 @@ void CheckKeys(const AttentionState::Impl& impl, const ConstView& k, const Const
   CheckRows(impl, k, impl.plan.dim(), true, "k");
   CheckRows(impl, v, impl.value_dim, true, "v");
   if (k.AsRank4().size(1) != v.AsRank4().size(1) || k.AsRank4().size(2) != v.AsRank4().size(2)) {
-    Throw(ErrorCode::kInvalidData, kWho, "given k {} and v {}, expected the same heads and length", k.shape().ToString(),
-          v.shape().ToString());
+    Throw(ErrorCode::kInvalidData, kWho, "given k {} and v {}, expected the same heads and length",
+          k.shape().ToString(), v.shape().ToString());
   }
 }
 
@@ -51,9 +54,12 @@ struct GroupRows {
       : state_(impl), batch(group / impl.plan.heads()), head(group % impl.plan.heads()) {}
 
   kernels::QueryRows Queries(const ConstView& q) const {
-    return {.queries = q.AsRank4().At(batch).At(head), .sqrt_scale = std::sqrt(state_.scale), .key_mean = state_.Mean(head)};
+    return {.queries = q.AsRank4().At(batch).At(head),
+            .sqrt_scale = std::sqrt(state_.scale),
+            .key_mean = state_.Mean(head)};
   }
-  kernels::KeyRows Keys(const ConstView& k, const ConstView& v, const std::vector<float>& mask) const {
+  kernels::KeyRows Keys(const ConstView& k, const ConstView& v,
+                        const std::vector<float>& mask) const {
     const ConstView k4 = k.AsRank4(), v4 = v.AsRank4();
     const int64_t kv_heads = k4.size(1), kv = head / (state_.plan.heads() / kv_heads);
     return {.keys = k4.At(batch).At(kv),
@@ -84,19 +90,23 @@ constexpr int64_t kReadRows = 256;
 }  // namespace
 
 AttentionState::AttentionState(const FeaturePlan& plan, const StateOptions& options)
-    : impl_(std::make_unique<Impl>(Impl{.plan = plan, .batch = options.batch, .value_dim = options.value_dim})) {
+    : impl_(std::make_unique<Impl>(
+          Impl{.plan = plan, .batch = options.batch, .value_dim = options.value_dim})) {
   if (options.batch < 1 || options.batch > 65536) {
     Throw(ErrorCode::kInvalidOption, kWho, "given batch {}, expected 1 to 65536", options.batch);
   }
   if (options.value_dim < 1 || options.value_dim > 65536) {
-    Throw(ErrorCode::kInvalidOption, kWho, "given value dim {}, expected 1 to 65536", options.value_dim);
+    Throw(ErrorCode::kInvalidOption, kWho, "given value dim {}, expected 1 to 65536",
+          options.value_dim);
   }
   impl_->scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(plan.dim())));
   if (!(impl_->scale > 0) || !std::isfinite(impl_->scale)) {
     Throw(ErrorCode::kInvalidOption, "scale", "given {}, expected a number above 0", impl_->scale);
   }
-  if (options.key_mean.data() != nullptr) impl_->mean = attention::FrozenMean(options.key_mean, plan.heads(), plan.dim());
-  impl_->states.assign(static_cast<size_t>(impl_->Groups()), kernels::PrefixState<float>(plan.width(), options.value_dim));
+  if (options.key_mean.data() != nullptr)
+    impl_->mean = attention::FrozenMean(options.key_mean, plan.heads(), plan.dim());
+  impl_->states.assign(static_cast<size_t>(impl_->Groups()),
+                       kernels::PrefixState<float>(plan.width(), options.value_dim));
 }
 
 AttentionState::AttentionState(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -122,10 +132,12 @@ int64_t AttentionState::Bytes() const {
 void AttentionState::Append(ConstView k, ConstView v, const Context& context, ConstView key_mask) {
   CheckKeys(*impl_, k, v);
   const int64_t length = k.AsRank4().size(2);
-  const std::vector<float> mask = attention::ExpandMask(key_mask, impl_->batch, k.AsRank4().size(1), length);
+  const std::vector<float> mask =
+      attention::ExpandMask(key_mask, impl_->batch, k.AsRank4().size(1), length);
   ParallelFor(context, impl_->Groups(), [&](int64_t group) {
     const GroupRows rows(*impl_, group);
-    kernels::cpu::AppendKeys(rows.Features(), rows.Keys(k, v, mask), 0, length, context, impl_->states[static_cast<size_t>(group)]);
+    kernels::cpu::AppendKeys(rows.Features(), rows.Keys(k, v, mask), 0, length, context,
+                             impl_->states[static_cast<size_t>(group)]);
   });
 }
 
@@ -137,7 +149,8 @@ Tensor AttentionState::Attend(ConstView q, const Context& context, AttentionRepo
   const AttentionReport result = SumCounts(context, impl_->Groups() * reads, [&](int64_t piece) {
     const GroupRows rows(*impl_, piece / reads);
     const int64_t begin = piece % reads * kReadRows;
-    return kernels::cpu::ReadQueries(rows.Features(), rows.Queries(q), begin, std::min(length, begin + kReadRows),
+    return kernels::cpu::ReadQueries(rows.Features(), rows.Queries(q), begin,
+                                     std::min(length, begin + kReadRows),
                                      impl_->states[static_cast<size_t>(piece / reads)], context,
                                      {.output = to.At(rows.batch).At(rows.head)});
   });
@@ -145,19 +158,23 @@ Tensor AttentionState::Attend(ConstView q, const Context& context, AttentionRepo
   return out;
 }
 
-Tensor AttentionState::Continue(ConstView q, ConstView k, ConstView v, const Context& context, AttentionReport* report) {
+Tensor AttentionState::Continue(ConstView q, ConstView k, ConstView v, const Context& context,
+                                AttentionReport* report) {
   CheckRows(*impl_, q, impl_->plan.dim(), false, "q");
   CheckKeys(*impl_, k, v);
   const int64_t length = q.AsRank4().size(2);
   if (k.AsRank4().size(2) != length) {
-    Throw(ErrorCode::kInvalidData, kWho, "given {} queries and {} keys, expected the same number", length, k.AsRank4().size(2));
+    Throw(ErrorCode::kInvalidData, kWho, "given {} queries and {} keys, expected the same number",
+          length, k.AsRank4().size(2));
   }
   Tensor out(WithLast(q.shape(), {impl_->value_dim}, 1));
   const View to = out.view().AsRank4();
   const AttentionReport result = SumCounts(context, impl_->Groups(), [&](int64_t group) {
     const GroupRows rows(*impl_, group);
-    return kernels::cpu::Causal(rows.Features(), rows.Queries(q), rows.Keys(k, v, {}), 0, length, kernels::cpu::kDefaultChunk,
-                                context, impl_->states[static_cast<size_t>(group)], {.output = to.At(rows.batch).At(rows.head)});
+    return kernels::cpu::Causal(rows.Features(), rows.Queries(q), rows.Keys(k, v, {}), 0, length,
+                                kernels::cpu::kDefaultChunk, context,
+                                impl_->states[static_cast<size_t>(group)],
+                                {.output = to.At(rows.batch).At(rows.head)});
   });
   if (report != nullptr) *report = result;
   return out;
@@ -166,15 +183,18 @@ Tensor AttentionState::Continue(ConstView q, ConstView k, ConstView v, const Con
 AttentionState::Parts AttentionState::Read(ConstView q, const Context& context) const {
   CheckRows(*impl_, q, impl_->plan.dim(), false, "q");
   const Shape rows_shape = WithLast(q.shape(), {}, 1);
-  Parts parts{Tensor(rows_shape, DataType::kF64), Tensor(WithLast(q.shape(), {impl_->value_dim}, 1), DataType::kF64),
+  Parts parts{Tensor(rows_shape, DataType::kF64),
+              Tensor(WithLast(q.shape(), {impl_->value_dim}, 1), DataType::kF64),
               Tensor(rows_shape, DataType::kF64)};
   const int64_t length = q.AsRank4().size(2);
   ParallelFor(context, impl_->Groups(), [&](int64_t group) {
     const GroupRows rows(*impl_, group);
-    kernels::cpu::ReadQueries(rows.Features(), rows.Queries(q), 0, length, impl_->states[static_cast<size_t>(group)], context,
-                              {.log_scale = parts.log_scale.Data<double>() + group * length,
-                               .numerator = parts.numerator.Data<double>() + group * length * impl_->value_dim,
-                               .denominator = parts.denominator.Data<double>() + group * length});
+    kernels::cpu::ReadQueries(
+        rows.Features(), rows.Queries(q), 0, length, impl_->states[static_cast<size_t>(group)],
+        context,
+        {.log_scale = parts.log_scale.Data<double>() + group * length,
+         .numerator = parts.numerator.Data<double>() + group * length * impl_->value_dim,
+         .denominator = parts.denominator.Data<double>() + group * length});
   });
   return parts;
 }
@@ -182,11 +202,12 @@ AttentionState::Parts AttentionState::Read(ConstView q, const Context& context) 
 void AttentionState::Merge(const AttentionState& other) {
   const Impl &a = *impl_, &b = *other.impl_;
   const auto refuse = [](std::string_view what) {
-    Throw(ErrorCode::kInvalidData, kWho, "cannot merge states of different kinds: {} differs", what);
+    Throw(ErrorCode::kInvalidData, kWho, "cannot merge states of different kinds: {} differs",
+          what);
   };
   if (a.plan.map().name != b.plan.map().name) refuse("the map");
-  if (a.batch != b.batch || a.plan.heads() != b.plan.heads() || a.plan.dim() != b.plan.dim() || a.value_dim != b.value_dim ||
-      a.plan.features() != b.plan.features()) {
+  if (a.batch != b.batch || a.plan.heads() != b.plan.heads() || a.plan.dim() != b.plan.dim() ||
+      a.value_dim != b.value_dim || a.plan.features() != b.plan.features()) {
     refuse("the size");
   }
   if (a.scale != b.scale) refuse("the scale");
@@ -195,7 +216,8 @@ void AttentionState::Merge(const AttentionState& other) {
     const auto &mine = a.plan.impl().Head(head), &theirs = b.plan.impl().Head(head);
     if (mine.oprf_a != theirs.oprf_a) refuse("oprf's A");
     if (mine.epsilon != theirs.epsilon) refuse("the kernel epsilon");
-    if (kernels::reference::DenseRows(mine.omega) != kernels::reference::DenseRows(theirs.omega)) refuse("ω");
+    if (kernels::reference::DenseRows(mine.omega) != kernels::reference::DenseRows(theirs.omega))
+      refuse("ω");
   }
   for (size_t i = 0; i < a.states.size(); ++i) kernels::MergeInto(b.states[i], impl_->states[i]);
 }

@@ -117,11 +117,13 @@ void AddFeatureOptions(CLI::App& app, FeatureOptions& options) {
             [&options](double value) { options.oprf_a = {value}; });
 }
 
-FeaturePlan MakePlan(const FeatureOptions& options, const std::string& omega_path, int64_t heads, int64_t dim, uint64_t seed) {
+FeaturePlan MakePlan(const FeatureOptions& options, const std::string& omega_path, int64_t heads,
+                     int64_t dim, uint64_t seed) {
   if (omega_path.empty()) return FeaturePlan::Draw(options, heads, dim, seed);
   const Tensor omega = ReadNpy(omega_path);
   if (omega.shape().rank() < 2 || omega.shape()[omega.shape().rank() - 1] != dim) {
-    Throw(ErrorCode::kInvalidData, Printable(omega_path), "given shape {}, expected rows of dim {}", omega.shape().ToString(), dim);
+    Throw(ErrorCode::kInvalidData, Printable(omega_path), "given shape {}, expected rows of dim {}",
+          omega.shape().ToString(), dim);
   }
   return FeaturePlan::WithOmega(options, heads, omega);
 }

@@ -41,7 +41,8 @@ void AddRunOptions(CLI::App& app, RunOptions& options);
 void AddFeatureOptions(CLI::App& app, FeatureOptions& options);
 
 // The plan of --omega W.npy, or one drawn by the options.
-FeaturePlan MakePlan(const FeatureOptions& options, const std::string& omega_path, int64_t heads, int64_t dim, uint64_t seed);
+FeaturePlan MakePlan(const FeatureOptions& options, const std::string& omega_path, int64_t heads,
+                     int64_t dim, uint64_t seed);
 
 int64_t Heads(const Shape& shape);  // of [L, d], [H, L, d] or [B, H, L, d]
 

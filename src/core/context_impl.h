@@ -23,8 +23,8 @@ class Context::Impl {
   int threads;
   uint64_t seed;
   tbb::task_arena arena;
-  // TBB starts no more workers than there are cores unless told so. The number is the same for all contexts, because TBB
-  // takes the least of those alive.
+  // TBB starts no more workers than there are cores unless told so. The number is the same for all
+  // contexts, because TBB takes the least of those alive.
   std::optional<tbb::global_control> more_workers;
 
   // Buffers that tasks borrow and give back, so that a long run allocates once per concurrent task.

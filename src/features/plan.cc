@@ -92,7 +92,8 @@ std::vector<double> SquaredRowNorms(const kernels::Omega& omega) {
 
 HeadFeatures MakeHead(const MapEntry& map, kernels::Omega omega, double epsilon, double a) {
   HeadFeatures head{.map = &map, .omega = std::move(omega), .epsilon = epsilon};
-  head.log_normalizer = std::log(map.traits->normalizer) - std::log(static_cast<double>(head.omega.features)) / 2;
+  head.log_normalizer =
+      std::log(map.traits->normalizer) - std::log(static_cast<double>(head.omega.features)) / 2;
   head.offset.assign(static_cast<size_t>(head.omega.features), 0.0);
   head.offset_f32.assign(head.offset.begin(), head.offset.end());
   if (map.traits->uses_oprf_a) {

@@ -195,7 +195,8 @@ struct Layout {
 
 // Reads signature and header from the first bytes of a file of `total` bytes and checks that shape
 // and size of the file agree, before anything is allocated.
-Layout ParseLayout(std::string_view start, size_t total, const std::string& name, bool mask = false) {
+Layout ParseLayout(std::string_view start, size_t total, const std::string& name,
+                   bool mask = false) {
   const auto fail = [&](const std::string& what) {
     throw Error(ErrorCode::kInvalidData, Printable(name), what);
   };
@@ -291,7 +292,8 @@ Tensor ReadNpyMask(const std::string& path) {
   if (!layout.bytes) return ParseNpy(std::as_bytes(std::span(bytes)), path).To(DataType::kF32);
   Tensor mask(layout.shape);
   for (int64_t i = 0; i < layout.shape.Elements(); ++i) {
-    mask.Data<float>()[i] = static_cast<unsigned char>(bytes[layout.data_begin + static_cast<size_t>(i)]);
+    mask.Data<float>()[i] =
+        static_cast<unsigned char>(bytes[layout.data_begin + static_cast<size_t>(i)]);
   }
   return mask;
 }

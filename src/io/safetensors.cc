@@ -41,7 +41,8 @@ class Parser {
     uint64_t header_bytes = 0;
     if (bytes_.size() < 8) Fail("too short for a header");
     std::memcpy(&header_bytes, bytes_.data(), 8);
-    if (header_bytes > kMaxHeaderBytes || header_bytes > bytes_.size() - 8) Fail("its header is longer than the file");
+    if (header_bytes > kMaxHeaderBytes || header_bytes > bytes_.size() - 8)
+      Fail("its header is longer than the file");
     const auto* text = reinterpret_cast<const char*>(bytes_.data()) + 8;
     const Json header = Json::parse(text, text + header_bytes, nullptr, /*allow_exceptions=*/false);
     if (!header.is_object()) Fail("its header is not a JSON object");
@@ -56,7 +57,8 @@ class Parser {
     }
     CheckTiling(result);
     const auto checksum = result.metadata.find("checksum");
-    if (checksum != result.metadata.end() && checksum->second != Checksum(data_)) Fail("its checksum does not match its data");
+    if (checksum != result.metadata.end() && checksum->second != Checksum(data_))
+      Fail("its checksum does not match its data");
     return result;
   }
 
@@ -74,8 +76,11 @@ class Parser {
   }
 
   SafetensorsEntry ReadEntry(const std::string& key, const Json& value) const {
-    const auto bad = [&](const char* what) { Fail(fmt::format("tensor '{}': {}", Printable(key), what)); };
-    if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") || !value.contains("data_offsets")) {
+    const auto bad = [&](const char* what) {
+      Fail(fmt::format("tensor '{}': {}", Printable(key), what));
+    };
+    if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") ||
+        !value.contains("data_offsets")) {
       bad("dtype, shape or data_offsets is missing");
     }
     const Json &dtype = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
@@ -90,7 +95,8 @@ class Parser {
       elements *= count;
       entry.shape.push_back(static_cast<int64_t>(count));
     }
-    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
+    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+        !offsets[1].is_number_unsigned()) {
       bad("data_offsets are no two numbers");
     }
     const auto begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
@@ -102,7 +108,8 @@ class Parser {
 
   void CheckTiling(const Safetensors& result) const {
     std::vector<std::pair<const std::byte*, size_t>> pieces;
-    for (const auto& [key, entry] : result.entries) pieces.emplace_back(entry.data.data(), entry.data.size());
+    for (const auto& [key, entry] : result.entries)
+      pieces.emplace_back(entry.data.data(), entry.data.size());
     std::ranges::sort(pieces);
     const std::byte* next = data_.data();
     for (const auto& [begin, size] : pieces) {
@@ -121,7 +128,8 @@ class Parser {
 template <class T>
 std::vector<T> SafetensorsEntry::Values(const std::string& who) const {
   if (dtype != DtypeOf<T>()) {
-    Throw(ErrorCode::kInvalidData, Printable(who), "given a tensor of type {}, expected {}", dtype, DtypeOf<T>());
+    Throw(ErrorCode::kInvalidData, Printable(who), "given a tensor of type {}, expected {}", dtype,
+          DtypeOf<T>());
   }
   std::vector<T> values(data.size() / sizeof(T));
   if (!data.empty()) std::memcpy(values.data(), data.data(), data.size());
@@ -134,17 +142,21 @@ template std::vector<int64_t> SafetensorsEntry::Values(const std::string&) const
 
 const SafetensorsEntry& Safetensors::Entry(const std::string& name, const std::string& who) const {
   const auto found = entries.find(name);
-  if (found == entries.end()) Throw(ErrorCode::kInvalidData, Printable(who), "lacks the tensor '{}'", name);
+  if (found == entries.end())
+    Throw(ErrorCode::kInvalidData, Printable(who), "lacks the tensor '{}'", name);
   return found->second;
 }
 
 const std::string& Safetensors::Metadata(const std::string& key, const std::string& who) const {
   const auto found = metadata.find(key);
-  if (found == metadata.end()) Throw(ErrorCode::kInvalidData, Printable(who), "lacks '{}' in its metadata", key);
+  if (found == metadata.end())
+    Throw(ErrorCode::kInvalidData, Printable(who), "lacks '{}' in its metadata", key);
   return found->second;
 }
 
-Safetensors ParseSafetensors(std::span<const std::byte> bytes, const std::string& name) { return Parser(bytes, name).Parse(); }
+Safetensors ParseSafetensors(std::span<const std::byte> bytes, const std::string& name) {
+  return Parser(bytes, name).Parse();
+}
 
 std::string SerializeSafetensors(const Safetensors& contents) {
   std::string data;
@@ -153,7 +165,8 @@ std::string SerializeSafetensors(const Safetensors& contents) {
   for (const auto& [key, entry] : contents.entries) {
     const size_t begin = data.size();
     data.append(reinterpret_cast<const char*>(entry.data.data()), entry.data.size());
-    header[key] = {{"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {begin, data.size()}}};
+    header[key] = {
+        {"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {begin, data.size()}}};
   }
   header["__metadata__"]["checksum"] = Checksum(std::as_bytes(std::span(data)));
   std::string text = header.dump();

@@ -1,5 +1,6 @@
 // safetensors: 8 bytes of header length, a JSON header, then raw little-endian data.
-//   {"__metadata__": {"key": "text"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
+//   {"__metadata__": {"key": "text"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0,
+//   24]}, …}
 #ifndef FAVOR_IO_SAFETENSORS_H_
 #define FAVOR_IO_SAFETENSORS_H_
 
@@ -17,7 +18,8 @@ struct SafetensorsEntry {
   std::vector<int64_t> shape;
   std::span<const std::byte> data;
 
-  // The elements as T; throws unless dtype is T's. Data in a file need not be aligned: it is copied.
+  // The elements as T; throws unless dtype is T's. Data in a file need not be aligned: it is
+  // copied.
   template <class T>
   std::vector<T> Values(const std::string& who) const;
 };
@@ -26,12 +28,14 @@ struct Safetensors {
   std::map<std::string, std::string> metadata;
   std::map<std::string, SafetensorsEntry> entries;
 
-  const SafetensorsEntry& Entry(const std::string& name, const std::string& who) const;  // throws where it is missing
+  const SafetensorsEntry& Entry(const std::string& name,
+                                const std::string& who) const;  // throws where it is missing
   const std::string& Metadata(const std::string& key, const std::string& who) const;
 };
 
-// Entries point into `bytes`. Checks every length and offset, that entries tile the data without gap or overlap, and the checksum
-// (FNV-1a of the data, in the metadata as "checksum") where there is one. Throws kInvalidData.
+// Entries point into `bytes`. Checks every length and offset, that entries tile the data without
+// gap or overlap, and the checksum (FNV-1a of the data, in the metadata as "checksum") where there
+// is one. Throws kInvalidData.
 Safetensors ParseSafetensors(std::span<const std::byte> bytes, const std::string& name);
 
 // The file's bytes, with a checksum added to the metadata.

@@ -1,5 +1,6 @@
-// Softmax attention of one head: O_i = Σ_j e^{s_ij} v_j / Σ_j e^{s_ij}, s_ij = scale·q_i·k_j, over existing keys (and j ≤ i when causal).
-// Keys stream past in blocks with a running maximum: O(L·d) memory, never an L×L array.
+// Softmax attention of one head: O_i = Σ_j e^{s_ij} v_j / Σ_j e^{s_ij}, s_ij = scale·q_i·k_j, over
+// existing keys (and j ≤ i when causal). Keys stream past in blocks with a running maximum: O(L·d)
+// memory, never an L×L array.
 #ifndef FAVOR_KERNELS_EXACT_ATTENTION_H_
 #define FAVOR_KERNELS_EXACT_ATTENTION_H_
 
@@ -22,7 +23,8 @@ namespace reference {
 RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const OutputRows& out);
 }
 namespace cpu {
-RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const Context& context, const OutputRows& out);
+RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const Context& context,
+                const OutputRows& out);
 }
 
 }  // namespace favor::kernels

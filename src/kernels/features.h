@@ -18,12 +18,12 @@ struct HeadFeatures {
   const MapEntry* map = nullptr;
   Omega omega;
   double epsilon = 0;
-  double argument_scale = 1;      // B
-  double oprf_a = 0;              // A
+  double argument_scale = 1;         // B
+  double oprf_a = 0;                 // A
   std::vector<double> squared_norm;  // [m], ‖ω_r‖²; of oprf only
-  std::vector<double> offset;     // [m], A‖ω_r‖²
-  std::vector<float> offset_f32;  // the same, rounded
-  double log_normalizer = 0;      // φ = exp(E + log_normalizer)·g
+  std::vector<double> offset;        // [m], A‖ω_r‖²
+  std::vector<float> offset_f32;     // the same, rounded
+  double log_normalizer = 0;         // φ = exp(E + log_normalizer)·g
 
   int64_t Width() const { return omega.features * map->traits->info.parts; }
 };

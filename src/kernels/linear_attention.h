@@ -1,7 +1,9 @@
-// Linear attention of one head on the prefix state: append keys, read queries, and the causal pass in chunks.
+// Linear attention of one head on the prefix state: append keys, read queries, and the causal pass
+// in chunks.
 //
-// Within a causal chunk the maxima c_r cover keys that its first rows may not see. A row whose denominator falls under
-// 2⁻⁹⁰ for that reason is recomputed with half the chunk, down to single tokens, where D ≥ 1 again.
+// Within a causal chunk the maxima c_r cover keys that its first rows may not see. A row whose
+// denominator falls under 2⁻⁹⁰ for that reason is recomputed with half the chunk, down to single
+// tokens, where D ≥ 1 again.
 #ifndef FAVOR_KERNELS_LINEAR_ATTENTION_H_
 #define FAVOR_KERNELS_LINEAR_ATTENTION_H_
 
@@ -17,9 +19,9 @@ namespace favor::kernels {
 
 // One head of the keys' side. Rows act on the map as (k − mean)·sqrt_scale.
 struct KeyRows {
-  ConstView keys;               // [length, dim], any type
-  ConstView values;             // [length, value_dim]
-  const float* mask = nullptr;  // [length], 0: the key does not exist; null: all do
+  ConstView keys;                // [length, dim], any type
+  ConstView values;              // [length, value_dim]
+  const float* mask = nullptr;   // [length], 0: the key does not exist; null: all do
   const double* mean = nullptr;  // [dim] or null
   double sqrt_scale = 1;
 };
@@ -34,7 +36,9 @@ struct QueryRows {
     if (key_mean == nullptr) return 0;
     double dot = 0;
     for (int64_t i = 0; i < queries.size(1); ++i) {
-      dot += LoadElement(queries.data(), queries.type(), row * queries.stride(0) + i * queries.stride(1)) * key_mean[i];
+      dot += LoadElement(queries.data(), queries.type(),
+                         row * queries.stride(0) + i * queries.stride(1)) *
+             key_mean[i];
     }
     return sqrt_scale * sqrt_scale * dot;
   }
@@ -52,10 +56,11 @@ struct RowCounts {
   }
 };
 
-// Where results go. `output` is N/D, or N·exp(ρ + 2·log_normalizer) when not normalised. The parts are optional: ρ is the
-// true logarithm (query norms and normalisers included), so that reads of several states combine.
+// Where results go. `output` is N/D, or N·exp(ρ + 2·log_normalizer) when not normalised. The parts
+// are optional: ρ is the true logarithm (query norms and normalisers included), so that reads of
+// several states combine.
 struct OutputRows {
-  View output;                // [length, value_dim] f32 or f64; null data: not wanted
+  View output;  // [length, value_dim] f32 or f64; null data: not wanted
   bool normalize = true;
   double* log_scale = nullptr;    // [length], ρ
   double* numerator = nullptr;    // [length, value_dim]
@@ -64,23 +69,26 @@ struct OutputRows {
 
 namespace reference {
 // Token by token, in double.
-void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end, PrefixState<double>& state);
+void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
+                PrefixState<double>& state);
 RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t begin, int64_t end,
                       const PrefixState<double>& state, const OutputRows& out);
-RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys, int64_t begin, int64_t end,
-                 PrefixState<double>& state, const OutputRows& out);
+RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
+                 int64_t begin, int64_t end, PrefixState<double>& state, const OutputRows& out);
 }  // namespace reference
 
 namespace cpu {
 constexpr int64_t kDefaultChunk = 64;
 
-void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end, const Context& context,
-                PrefixState<float>& state);
+void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
+                const Context& context, PrefixState<float>& state);
 RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t begin, int64_t end,
-                      const PrefixState<float>& state, const Context& context, const OutputRows& out);
+                      const PrefixState<float>& state, const Context& context,
+                      const OutputRows& out);
 // Rows [begin, end) after those in `state`, `chunk` at a time; the state moves on to the end.
-RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys, int64_t begin, int64_t end,
-                 int64_t chunk, const Context& context, PrefixState<float>& state, const OutputRows& out);
+RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
+                 int64_t begin, int64_t end, int64_t chunk, const Context& context,
+                 PrefixState<float>& state, const OutputRows& out);
 }  // namespace cpu
 
 }  // namespace favor::kernels

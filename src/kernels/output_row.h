@@ -10,11 +10,12 @@
 
 namespace favor::kernels {
 
-// `value(v)` is N_v. `has_keys` is false where no key exists for the row. `log_scale` is ρ with query norm,
-// normalisers and the shift of centred keys, so that exp(log_scale)·N is the unnormalised sum.
+// `value(v)` is N_v. `has_keys` is false where no key exists for the row. `log_scale` is ρ with
+// query norm, normalisers and the shift of centred keys, so that exp(log_scale)·N is the
+// unnormalised sum.
 template <class Value>
-RowCounts StoreRow(const OutputRows& out, int64_t row, int64_t value_dim, bool has_keys, double log_scale, const Value& value,
-                   double denominator) {
+RowCounts StoreRow(const OutputRows& out, int64_t row, int64_t value_dim, bool has_keys,
+                   double log_scale, const Value& value, double denominator) {
   RowCounts counts;
   counts.empty = has_keys ? 0 : 1;
   counts.nonpositive = has_keys && !(denominator > 0) ? 1 : 0;
@@ -36,7 +37,8 @@ RowCounts StoreRow(const OutputRows& out, int64_t row, int64_t value_dim, bool h
   const View to = out.output;
   const int64_t offset = row * to.stride(0);
   for (int64_t v = 0; v < value_dim; ++v) {
-    StoreElement(to.data(), to.type(), offset + v * to.stride(1), factor == 0 ? 0 : value(v) * factor);
+    StoreElement(to.data(), to.type(), offset + v * to.stride(1),
+                 factor == 0 ? 0 : value(v) * factor);
   }
   return counts;
 }

@@ -2,8 +2,9 @@
 //
 //   c_r = max_j E_jr    S_r = Σ_j exp(E_jr − c_r) g_jr v_j    z_r = Σ_j exp(E_jr − c_r) g_jr
 //
-// Reading it with a query: F_r = E_r(q) + c_r, ρ = max_r F_r, w_r = exp(F_r − ρ) g_r(q), N = Σ_r w_r S_r, D = Σ_r w_r z_r. For positive
-// maps z_r ≥ 1 for every feature and one w_r is 1: D ≥ 1 without an epsilon, at any norm. States merge associatively.
+// Reading it with a query: F_r = E_r(q) + c_r, ρ = max_r F_r, w_r = exp(F_r − ρ) g_r(q), N = Σ_r
+// w_r S_r, D = Σ_r w_r z_r. For positive maps z_r ≥ 1 for every feature and one w_r is 1: D ≥ 1
+// without an epsilon, at any norm. States merge associatively.
 #ifndef FAVOR_KERNELS_PREFIX_STATE_H_
 #define FAVOR_KERNELS_PREFIX_STATE_H_
 
@@ -29,10 +30,11 @@ struct PrefixState {
 
   int64_t width = 0;
   int64_t value_dim = 0;
-  int64_t tokens = 0;     // keys that exist (not masked)
-  std::vector<double> c;  // [width]; −∞ before the first key. Double: differences of large exponents stay exact
-  std::vector<T> s;       // [width, value_dim]
-  std::vector<T> z;       // [width]
+  int64_t tokens = 0;  // keys that exist (not masked)
+  std::vector<double>
+      c;  // [width]; −∞ before the first key. Double: differences of large exponents stay exact
+  std::vector<T> s;  // [width, value_dim]
+  std::vector<T> z;  // [width]
 };
 
 // Turns `state` into the state of its keys and of `other`'s.
@@ -43,7 +45,8 @@ void MergeInto(const PrefixState<T>& other, PrefixState<T>& state) {
     const auto i = static_cast<size_t>(r);
     const double c = std::max(state.c[i], other.c[i]);
     if (c == -std::numeric_limits<double>::infinity()) continue;
-    const T mine = static_cast<T>(std::exp(state.c[i] - c)), theirs = static_cast<T>(std::exp(other.c[i] - c));
+    const T mine = static_cast<T>(std::exp(state.c[i] - c)),
+            theirs = static_cast<T>(std::exp(other.c[i] - c));
     state.c[i] = c;
     state.z[i] = mine * state.z[i] + theirs * other.z[i];
     T* s = state.s.data() + r * state.value_dim;

@@ -13,7 +13,8 @@ inline Tensor RandomTensor(const Shape& shape, double deviation, uint64_t seed) 
   Tensor tensor(shape);
   std::vector<double> values(static_cast<size_t>(shape.Elements()));
   RandomStream(seed, "attention test").FillNormal(0, values);
-  for (size_t i = 0; i < values.size(); ++i) tensor.Data<float>()[i] = static_cast<float>(deviation * values[i]);
+  for (size_t i = 0; i < values.size(); ++i)
+    tensor.Data<float>()[i] = static_cast<float>(deviation * values[i]);
   return tensor;
 }
 
@@ -27,10 +28,12 @@ inline double LargestDifference(const Tensor& a, const Tensor& b) {
   return largest;
 }
 
-// FAVOR+ of one head with the positive map in long double, without any stabilisation: exponents up to ±11,000 fit.
-// q, k [L, d], v [L, dv], ω [m, d].
-inline Tensor LongDoubleFavor(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& omega, bool causal) {
-  const int64_t lq = q.shape()[0], lk = k.shape()[0], d = q.shape()[1], dv = v.shape()[1], m = omega.shape().Elements() / d;
+// FAVOR+ of one head with the positive map in long double, without any stabilisation: exponents up
+// to ±11,000 fit. q, k [L, d], v [L, dv], ω [m, d].
+inline Tensor LongDoubleFavor(const Tensor& q, const Tensor& k, const Tensor& v,
+                              const Tensor& omega, bool causal) {
+  const int64_t lq = q.shape()[0], lk = k.shape()[0], d = q.shape()[1], dv = v.shape()[1],
+                m = omega.shape().Elements() / d;
   const long double scale = 1 / std::sqrt(std::sqrt(static_cast<long double>(d)));
   const auto phi = [&](const Tensor& x, int64_t row) {
     std::vector<long double> features(static_cast<size_t>(m));
@@ -51,7 +54,9 @@ inline Tensor LongDoubleFavor(const Tensor& q, const Tensor& k, const Tensor& v,
     const auto features = phi(k, j);
     for (size_t r = 0; r < features.size(); ++r) {
       z[r] += features[r];
-      for (int64_t c = 0; c < dv; ++c) s[r * static_cast<size_t>(dv) + static_cast<size_t>(c)] += features[r] * v.Data<float>()[j * dv + c];
+      for (int64_t c = 0; c < dv; ++c)
+        s[r * static_cast<size_t>(dv) + static_cast<size_t>(c)] +=
+            features[r] * v.Data<float>()[j * dv + c];
     }
   };
   const auto read = [&](int64_t i) {
@@ -60,7 +65,8 @@ inline Tensor LongDoubleFavor(const Tensor& q, const Tensor& k, const Tensor& v,
     for (size_t r = 0; r < features.size(); ++r) denominator += features[r] * z[r];
     for (int64_t c = 0; c < dv; ++c) {
       long double numerator = 0;
-      for (size_t r = 0; r < features.size(); ++r) numerator += features[r] * s[r * static_cast<size_t>(dv) + static_cast<size_t>(c)];
+      for (size_t r = 0; r < features.size(); ++r)
+        numerator += features[r] * s[r * static_cast<size_t>(dv) + static_cast<size_t>(c)];
       out.Data<double>()[i * dv + c] = static_cast<double>(numerator / denominator);
     }
   };

@@ -28,7 +28,8 @@ void CheckOutputs(const Arguments& a) {
   for (const std::string& path : {a.out, a.matrix, a.save_omega}) {
     if (path.empty()) continue;
     if (std::find(paths.begin(), paths.end(), path) != paths.end()) {
-      Throw(ErrorCode::kInvalidOption, "attend", "two outputs go to the same file '{}'", Printable(path));
+      Throw(ErrorCode::kInvalidOption, "attend", "two outputs go to the same file '{}'",
+            Printable(path));
     }
     paths.push_back(path);
     RequireWritable(path);
@@ -37,11 +38,13 @@ void CheckOutputs(const Arguments& a) {
 
 void Run(Arguments& a) {
   if (a.device == "cuda") {
-    Throw(ErrorCode::kUnavailable, "attend: --device", "given 'cuda', but attention runs on cpu or reference in this version");
+    Throw(ErrorCode::kUnavailable, "attend: --device",
+          "given 'cuda', but attention runs on cpu or reference in this version");
   }
   const bool linear = a.attention == "linear";
   if (!linear && (!a.omega.empty() || !a.save_omega.empty())) {
-    Throw(ErrorCode::kInvalidOption, "attend", "--omega and --save-omega belong to --attention linear");
+    Throw(ErrorCode::kInvalidOption, "attend",
+          "--omega and --save-omega belong to --attention linear");
   }
   CheckOutputs(a);
   const Context context(a.run.ToContext());
@@ -64,12 +67,14 @@ void Run(Arguments& a) {
     options.key_mean = mean;
   }
   if (linear) {
-    options.plan = MakePlan(options.features, a.omega, Heads(q.shape()), q.shape()[q.shape().rank() - 1], context.seed());
+    options.plan = MakePlan(options.features, a.omega, Heads(q.shape()),
+                            q.shape()[q.shape().rank() - 1], context.seed());
   }
   const auto start = std::chrono::steady_clock::now();
   AttentionReport report;
   const Tensor out = Attend(q, k, v, options, context, &report);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::optional<Tensor> matrix;
   if (!a.matrix.empty()) matrix = AttentionMatrix(q, k, options, context);
   if (!a.save_omega.empty()) WriteNpy(a.save_omega, options.plan->Omega());
@@ -90,11 +95,13 @@ void Run(Arguments& a) {
     fmt::print("{}\n", summary.dump(2));
     return;
   }
-  fmt::print("{}: {} attention, shape {}, {:.3g} s\n", a.out, a.attention, out.shape().ToString(), seconds);
+  fmt::print("{}: {} attention, shape {}, {:.3g} s\n", a.out, a.attention, out.shape().ToString(),
+             seconds);
   if (report.empty_rows > 0) fmt::print("{} rows see no key: they are 0\n", report.empty_rows);
   if (report.nonpositive_rows > 0) {
-    fmt::print("{} rows have a denominator that is not positive (the map '{}' is signed): they are 0\n", report.nonpositive_rows,
-               options.plan->map().name);
+    fmt::print(
+        "{} rows have a denominator that is not positive (the map '{}' is signed): they are 0\n",
+        report.nonpositive_rows, options.plan->map().name);
   }
 }
 
@@ -104,22 +111,35 @@ Command AttendCommand() {
   return {
       .name = "attend",
       .summary = "Attention of queries to keys and values: exact, linear, or a baseline",
-      .example = "favor attend --q q.npy --k k.npy --v v.npy --out o.npy --attention linear --features 256 --causal",
+      .example =
+          "favor attend --q q.npy --k k.npy --v v.npy --out o.npy --attention linear --features "
+          "256 --causal",
       .setup = [](CLI::App& app) -> std::function<void()> {
         const auto arguments = std::make_shared<Arguments>();
         Arguments& a = *arguments;
-        app.add_option("--q", a.q, "Queries: .npy, f16/f32/f64, [L,d], [H,L,d] or [B,H,L,d]")->required()->type_name("Q.npy");
-        app.add_option("--k", a.k, "Keys; fewer heads than queries are shared among them")->required()->type_name("K.npy");
+        app.add_option("--q", a.q, "Queries: .npy, f16/f32/f64, [L,d], [H,L,d] or [B,H,L,d]")
+            ->required()
+            ->type_name("Q.npy");
+        app.add_option("--k", a.k, "Keys; fewer heads than queries are shared among them")
+            ->required()
+            ->type_name("K.npy");
         app.add_option("--v", a.v, "Values; their dim may differ")->required()->type_name("V.npy");
-        app.add_option("--out", a.out, "Where the output goes: f32 (f64 with --device reference)")->required()->type_name("O.npy");
-        AddChoice(app, "--attention", {AttentionNames().begin(), AttentionNames().end()}, a.attention,
-                  "exact, linear, identity (out = v) or uniform (mean of values)");
+        app.add_option("--out", a.out, "Where the output goes: f32 (f64 with --device reference)")
+            ->required()
+            ->type_name("O.npy");
+        AddChoice(app, "--attention", {AttentionNames().begin(), AttentionNames().end()},
+                  a.attention, "exact, linear, identity (out = v) or uniform (mean of values)");
         app.add_flag("--causal", a.options.causal, "Query i sees keys 0 to i");
-        app.add_option("--key-mask", a.mask, "0 or false: the key does not exist; [L], [B,L] or [B,H,L]")->type_name("M.npy");
-        AddNumber(app, "--scale", "Scale of q·k", [&a](double value) { a.options.scale = value; })->default_str("1/√d");
+        app.add_option("--key-mask", a.mask,
+                       "0 or false: the key does not exist; [L], [B,L] or [B,H,L]")
+            ->type_name("M.npy");
+        AddNumber(app, "--scale", "Scale of q·k", [&a](double value) {
+          a.options.scale = value;
+        })->default_str("1/√d");
         app.add_flag("--unnormalized", a.unnormalized, "Sums without the division");
         AddFeatureOptions(app, a.options.features);
-        app.add_option("--omega", a.omega, "A given ω, [m,d] or [H,m,d], instead of a drawn one")->type_name("W.npy");
+        app.add_option("--omega", a.omega, "A given ω, [m,d] or [H,m,d], instead of a drawn one")
+            ->type_name("W.npy");
         app.add_option("--save-omega", a.save_omega, "Write ω, f32 [H,m,d]")->type_name("W.npy");
         app.add_option_function<std::string>(
                "--center-keys",
@@ -127,13 +147,18 @@ Command AttendCommand() {
                  a.center_keys = true;
                  a.mean = path;
                },
-               "Subtract a mean from the keys: of this call, or the frozen one of a file, [d] or [H,d] (causal calls need it)")
+               "Subtract a mean from the keys: of this call, or the frozen one of a file, [d] or "
+               "[H,d] (causal calls need it)")
             ->expected(0, 1)
             ->type_name("[MEAN.npy]");
-        AddChoice(app, "--compat", {"jax", "torch"}, a.compat, "Reproduce a public implementation, epsilons included")->default_str("");
-        app.add_option("--matrix", a.matrix, "Also write the attention matrix, [..,L,L]")->type_name("A.npy");
+        AddChoice(app, "--compat", {"jax", "torch"}, a.compat,
+                  "Reproduce a public implementation, epsilons included")
+            ->default_str("");
+        app.add_option("--matrix", a.matrix, "Also write the attention matrix, [..,L,L]")
+            ->type_name("A.npy");
         AddInteger(app, "--chunk", 1, 65536, a.chunk, "Rows of a causal chunk");
-        AddChoice(app, "--device", {"cpu", "cuda", "reference"}, a.device, "reference: plain loops in double");
+        AddChoice(app, "--device", {"cpu", "cuda", "reference"}, a.device,
+                  "reference: plain loops in double");
         AddRunOptions(app, a.run);
         app.add_flag("--json", a.json, "Print what was done as JSON");
         return [arguments] { Run(*arguments); };

@@ -43,7 +43,8 @@ void Run(Arguments& arguments) {
         OptimalOprfA(x, Scaled(ReadRows(arguments.oprf_with), arguments.scale), context);
   }
   const Shape& shape_of_x = x.shape();
-  const FeaturePlan plan = MakePlan(arguments.features, arguments.omega, Heads(shape_of_x), shape_of_x[shape_of_x.rank() - 1], context.seed());
+  const FeaturePlan plan = MakePlan(arguments.features, arguments.omega, Heads(shape_of_x),
+                                    shape_of_x[shape_of_x.rank() - 1], context.seed());
   Tensor result;
   if (arguments.log) {
     std::vector<int64_t> sizes;

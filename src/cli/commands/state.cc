@@ -25,9 +25,15 @@ struct Arguments {
 };
 
 nlohmann::json Describe(const AttentionState& state) {
-  return {{"map", state.plan().map().name}, {"tokens", state.tokens()},       {"batch", state.batch()},
-          {"heads", state.plan().heads()},  {"dim", state.plan().dim()},      {"value_dim", state.value_dim()},
-          {"features", state.plan().features()}, {"scale", state.scale()},    {"bytes", state.Bytes()}};
+  return {{"map", state.plan().map().name},
+          {"tokens", state.tokens()},
+          {"batch", state.batch()},
+          {"heads", state.plan().heads()},
+          {"dim", state.plan().dim()},
+          {"value_dim", state.value_dim()},
+          {"features", state.plan().features()},
+          {"scale", state.scale()},
+          {"bytes", state.Bytes()}};
 }
 
 void Print(const std::string& path, const AttentionState& state, bool json) {
@@ -36,9 +42,11 @@ void Print(const std::string& path, const AttentionState& state, bool json) {
     fmt::print("{}\n", summary.dump(2));
     return;
   }
-  fmt::print("{}: {} tokens, map {}, {} features, batch {}, {} heads of dim {}, values of dim {}, {} bytes\n", path, state.tokens(),
-             state.plan().map().name, state.plan().features(), state.batch(), state.plan().heads(), state.plan().dim(),
-             state.value_dim(), state.Bytes());
+  fmt::print(
+      "{}: {} tokens, map {}, {} features, batch {}, {} heads of dim {}, values of dim {}, {} "
+      "bytes\n",
+      path, state.tokens(), state.plan().map().name, state.plan().features(), state.batch(),
+      state.plan().heads(), state.plan().dim(), state.value_dim(), state.Bytes());
 }
 
 // A new state that fits the keys and values.
@@ -47,7 +55,8 @@ AttentionState NewState(const Arguments& a, const Tensor& k, const Tensor& v, ui
   const int64_t heads = a.heads > 0 ? a.heads : keys.size(1);
   const FeaturePlan plan = MakePlan(a.features, a.omega, heads, keys.size(3), seed);
   Tensor mean;
-  StateOptions options{.batch = keys.size(0), .value_dim = v.shape()[v.shape().rank() - 1], .scale = a.scale};
+  StateOptions options{
+      .batch = keys.size(0), .value_dim = v.shape()[v.shape().rank() - 1], .scale = a.scale};
   if (!a.mean.empty()) {
     mean = ReadNpy(a.mean);
     options.key_mean = mean;
@@ -59,7 +68,8 @@ void Append(const Arguments& a) {
   RequireWritable(a.state);
   const Context context(a.run.ToContext());
   const Tensor k = ReadRows(a.k), v = ReadRows(a.v);
-  AttentionState state = std::filesystem::exists(a.state) ? AttentionState::Load(a.state) : NewState(a, k, v, context.seed());
+  AttentionState state = std::filesystem::exists(a.state) ? AttentionState::Load(a.state)
+                                                          : NewState(a, k, v, context.seed());
   Tensor mask;
   ConstView mask_view;
   if (!a.mask.empty()) {
@@ -79,12 +89,16 @@ void Read(const Arguments& a) {
   const Tensor out = state.Attend(ReadRows(a.q), context, &report);
   WriteNpy(a.out, out);
   if (a.json) {
-    fmt::print("{}\n", nlohmann::json({{"out", a.out}, {"nonpositive_rows", report.nonpositive_rows}, {"empty_rows", report.empty_rows}}).dump(2));
+    fmt::print("{}\n", nlohmann::json({{"out", a.out},
+                                       {"nonpositive_rows", report.nonpositive_rows},
+                                       {"empty_rows", report.empty_rows}})
+                           .dump(2));
     return;
   }
   fmt::print("{}: shape {}\n", a.out, out.shape().ToString());
   if (report.empty_rows + report.nonpositive_rows > 0) {
-    fmt::print("{} rows see no key, {} have a denominator that is not positive: they are 0\n", report.empty_rows, report.nonpositive_rows);
+    fmt::print("{} rows see no key, {} have a denominator that is not positive: they are 0\n",
+               report.empty_rows, report.nonpositive_rows);
   }
 }
 
@@ -96,7 +110,8 @@ void Merge(const Arguments& a) {
   Print(a.out, merged, a.json);
 }
 
-CLI::App* AddPart(CLI::App& app, const std::shared_ptr<Arguments>& arguments, const char* name, const char* summary, const char* example) {
+CLI::App* AddPart(CLI::App& app, const std::shared_ptr<Arguments>& arguments, const char* name,
+                  const char* summary, const char* example) {
   CLI::App* part = app.add_subcommand(name, summary);
   part->footer(std::string("Example:\n  ") + example);
   part->add_flag("--json", arguments->json, "Print JSON");
@@ -106,45 +121,59 @@ CLI::App* AddPart(CLI::App& app, const std::shared_ptr<Arguments>& arguments, co
 }  // namespace
 
 Command StateCommand() {
-  return {.name = "state",
-          .summary = "A saved context: append keys and values, read it with queries, merge, show",
-          .example = "favor state append --state s.favor --k k.npy --v v.npy --features 256",
-          .setup = [](CLI::App& app) -> std::function<void()> {
-            const auto arguments = std::make_shared<Arguments>();
-            Arguments& a = *arguments;
-            app.require_subcommand(1);
-            CLI::App* append = AddPart(app, arguments, "append", "Add keys and values; makes the file where it does not exist",
-                                       "favor state append --state s.favor --k k.npy --v v.npy --features 256");
-            append->add_option("--state", a.state, "The state's file")->required()->type_name("FILE");
-            append->add_option("--k", a.k, "Keys")->required()->type_name("K.npy");
-            append->add_option("--v", a.v, "Values")->required()->type_name("V.npy");
-            append->add_option("--key-mask", a.mask, "0 or false: the key does not exist")->type_name("M.npy");
-            CLI::Option_group* fresh = append->add_option_group("New states", "What a new file is made with; an existing one keeps its own");
-            AddFeatureOptions(*fresh, a.features);
-            fresh->add_option("--omega", a.omega, "A given ω")->type_name("W.npy");
-            fresh->add_option("--center-keys", a.mean, "A frozen mean, subtracted from every key")->type_name("MEAN.npy");
-            AddNumber(*fresh, "--scale", "Scale of q·k", [&a](double value) { a.scale = value; })->default_str("1/√d");
-            AddInteger(*fresh, "--heads", 1, 65536, a.heads, "Heads of the queries, where keys have fewer")->default_str("of the keys");
-            AddRunOptions(*append, a.run);
-            CLI::App* read = AddPart(app, arguments, "read", "Attention of queries to the context",
-                                     "favor state read --state s.favor --q q.npy --out o.npy");
-            read->add_option("--state", a.state, "The state's file")->required()->type_name("FILE");
-            read->add_option("--q", a.q, "Queries")->required()->type_name("Q.npy");
-            read->add_option("--out", a.out, "Where the output goes")->required()->type_name("O.npy");
-            AddRunOptions(*read, a.run);
-            CLI::App* merge = AddPart(app, arguments, "merge", "The context of several states of the same kind",
-                                      "favor state merge first.favor second.favor --out both.favor");
-            merge->add_option("states", a.inputs, "States")->required()->expected(2, 1000)->option_text("FILE FILE ...");
-            merge->add_option("--out", a.out, "The merged state's file")->required()->type_name("FILE");
-            CLI::App* show = AddPart(app, arguments, "show", "What a state holds", "favor state show s.favor --json");
-            show->add_option("state", a.state, "The state's file")->required()->option_text("FILE");
-            return [arguments, append, read, merge] {
-              if (append->parsed()) return Append(*arguments);
-              if (read->parsed()) return Read(*arguments);
-              if (merge->parsed()) return Merge(*arguments);
-              Print(arguments->state, AttentionState::Load(arguments->state), arguments->json);
-            };
-          }};
+  return {
+      .name = "state",
+      .summary = "A saved context: append keys and values, read it with queries, merge, show",
+      .example = "favor state append --state s.favor --k k.npy --v v.npy --features 256",
+      .setup = [](CLI::App& app) -> std::function<void()> {
+        const auto arguments = std::make_shared<Arguments>();
+        Arguments& a = *arguments;
+        app.require_subcommand(1);
+        CLI::App* append = AddPart(
+            app, arguments, "append", "Add keys and values; makes the file where it does not exist",
+            "favor state append --state s.favor --k k.npy --v v.npy --features 256");
+        append->add_option("--state", a.state, "The state's file")->required()->type_name("FILE");
+        append->add_option("--k", a.k, "Keys")->required()->type_name("K.npy");
+        append->add_option("--v", a.v, "Values")->required()->type_name("V.npy");
+        append->add_option("--key-mask", a.mask, "0 or false: the key does not exist")
+            ->type_name("M.npy");
+        CLI::Option_group* fresh = append->add_option_group(
+            "New states", "What a new file is made with; an existing one keeps its own");
+        AddFeatureOptions(*fresh, a.features);
+        fresh->add_option("--omega", a.omega, "A given ω")->type_name("W.npy");
+        fresh->add_option("--center-keys", a.mean, "A frozen mean, subtracted from every key")
+            ->type_name("MEAN.npy");
+        AddNumber(*fresh, "--scale", "Scale of q·k", [&a](double value) {
+          a.scale = value;
+        })->default_str("1/√d");
+        AddInteger(*fresh, "--heads", 1, 65536, a.heads,
+                   "Heads of the queries, where keys have fewer")
+            ->default_str("of the keys");
+        AddRunOptions(*append, a.run);
+        CLI::App* read = AddPart(app, arguments, "read", "Attention of queries to the context",
+                                 "favor state read --state s.favor --q q.npy --out o.npy");
+        read->add_option("--state", a.state, "The state's file")->required()->type_name("FILE");
+        read->add_option("--q", a.q, "Queries")->required()->type_name("Q.npy");
+        read->add_option("--out", a.out, "Where the output goes")->required()->type_name("O.npy");
+        AddRunOptions(*read, a.run);
+        CLI::App* merge =
+            AddPart(app, arguments, "merge", "The context of several states of the same kind",
+                    "favor state merge first.favor second.favor --out both.favor");
+        merge->add_option("states", a.inputs, "States")
+            ->required()
+            ->expected(2, 1000)
+            ->option_text("FILE FILE ...");
+        merge->add_option("--out", a.out, "The merged state's file")->required()->type_name("FILE");
+        CLI::App* show = AddPart(app, arguments, "show", "What a state holds",
+                                 "favor state show s.favor --json");
+        show->add_option("state", a.state, "The state's file")->required()->option_text("FILE");
+        return [arguments, append, read, merge] {
+          if (append->parsed()) return Append(*arguments);
+          if (read->parsed()) return Read(*arguments);
+          if (merge->parsed()) return Merge(*arguments);
+          Print(arguments->state, AttentionState::Load(arguments->state), arguments->json);
+        };
+      }};
 }
 
 }  // namespace favor::cli

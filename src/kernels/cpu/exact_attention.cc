@@ -14,7 +14,8 @@ constexpr int64_t kKeyBlock = 64;
 
 }  // namespace
 
-RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const Context& context, const OutputRows& out) {
+RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const Context& context,
+                const OutputRows& out) {
   const int64_t length = rows.keys.size(0), d = rows.keys.size(1), dv = rows.values.size(1);
   const Scratch<float> memory(context, (d + dv + kKeyBlock) * kLanes + kKeyBlock * (d + dv));
   float *q = memory.data(), *sums = q + d * kLanes, *scores = sums + dv * kLanes;
@@ -44,7 +45,8 @@ RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const Context
       // Lanes without a key so far: −∞ − (−∞) would be NaN; any finite number gives exp(−∞) = 0.
       const Lanes safe = larger == -INFINITY ? Lanes{} : larger;
       const Lanes decay = Exp(maximum - safe);
-      for (int64_t c = 0; c < dv; ++c) StoreLanes(LoadLanes(sums + c * kLanes) * decay, sums + c * kLanes);
+      for (int64_t c = 0; c < dv; ++c)
+        StoreLanes(LoadLanes(sums + c * kLanes) * decay, sums + c * kLanes);
       StoreLanes(LoadLanes(denominator) * decay, denominator);
       for (int64_t j = 0; j < count; ++j) {
         StoreLanes(Exp(LoadLanes(scores + j * kLanes) - safe), scores + j * kLanes);
@@ -54,8 +56,9 @@ RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const Context
       maximum = larger;
     }
     for (int64_t lane = 0; lane < lanes; ++lane) {
-      counts += StoreRow(out, first + lane, dv, maximum[lane] > -INFINITY, maximum[lane],
-                         [&](int64_t v) { return sums[v * kLanes + lane]; }, denominator[lane]);
+      counts += StoreRow(
+          out, first + lane, dv, maximum[lane] > -INFINITY, maximum[lane],
+          [&](int64_t v) { return sums[v * kLanes + lane]; }, denominator[lane]);
     }
   }
   return counts;

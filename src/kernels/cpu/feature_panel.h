@@ -1,7 +1,8 @@
 // Features of up to a chunk of rows, as tiles [width, kLanes] of exponents and factors.
 //
-// Exponents are kept relative to a base in double, so that float rounding is of their differences and not of ‖x‖²/2, which is 256
-// already at standard deviation 8 and d = 64: E = exponent + base + norm_slope·(row's own half norm, for queries).
+// Exponents are kept relative to a base in double, so that float rounding is of their differences
+// and not of ‖x‖²/2, which is 256 already at standard deviation 8 and d = 64: E = exponent + base +
+// norm_slope·(row's own half norm, for queries).
 #ifndef FAVOR_KERNELS_CPU_FEATURE_PANEL_H_
 #define FAVOR_KERNELS_CPU_FEATURE_PANEL_H_
 
@@ -22,7 +23,9 @@ class FeaturePanel {
   FeaturePanel(const HeadFeatures& head, int64_t max_rows, const Context& context)
       : head_(head),
         tiles_((max_rows + kLanes - 1) / kLanes),
-        memory_(context, (2 * tiles_ * head.Width() + head.omega.dim + head.omega.padded_dim + head.omega.features + 1) * kLanes),
+        memory_(context, (2 * tiles_ * head.Width() + head.omega.dim + head.omega.padded_dim +
+                          head.omega.features + 1) *
+                             kLanes),
         half_norm_(static_cast<size_t>(max_rows)) {}
 
   // Queries: their norms go into RowBase, since a constant of a row cancels.
@@ -34,8 +37,10 @@ class FeaturePanel {
     }
   }
 
-  // Keys: relative to the row with the largest exponent. Masked keys and missing lanes have the exponent −∞.
-  void ComputeKeys(const ConstView& rows, int64_t begin, int64_t count, const double* mean, double scale, const float* mask) {
+  // Keys: relative to the row with the largest exponent. Masked keys and missing lanes have the
+  // exponent −∞.
+  void ComputeKeys(const ConstView& rows, int64_t begin, int64_t count, const double* mean,
+                   double scale, const float* mask) {
     const double slope = head_.map->traits->norm_slope;
     base_ = 0;
     bool any = false;
@@ -48,11 +53,14 @@ class FeaturePanel {
       for (int64_t lane = 0; lane < lanes; ++lane) {
         if (IsMasked(mask, begin + tile * kLanes + lane)) continue;
         const double norm = HalfNorm(tile * kLanes + lane);
-        tile_norm = !tile_any ? norm : slope < 0 ? std::min(tile_norm, norm) : std::max(tile_norm, norm);
+        tile_norm = !tile_any   ? norm
+                    : slope < 0 ? std::min(tile_norm, norm)
+                                : std::max(tile_norm, norm);
         tile_any = true;
       }
       for (int64_t lane = 0; lane < kLanes; ++lane) {
-        lane_norms()[lane] = lane < lanes ? static_cast<float>(HalfNorm(tile * kLanes + lane) - tile_norm) : 0.0f;
+        lane_norms()[lane] =
+            lane < lanes ? static_cast<float>(HalfNorm(tile * kLanes + lane) - tile_norm) : 0.0f;
       }
       Evaluate(tile);
       for (int64_t lane = 0; lane < kLanes; ++lane) {
@@ -74,7 +82,9 @@ class FeaturePanel {
   double base() const { return base_; }
   // norm_slope·‖x‖²/2 of a query row.
   double RowBase(int64_t row) const { return head_.map->traits->norm_slope * HalfNorm(row); }
-  float* Exponents(int64_t tile) const { return memory_.data() + 2 * tile * head_.Width() * kLanes; }
+  float* Exponents(int64_t tile) const {
+    return memory_.data() + 2 * tile * head_.Width() * kLanes;
+  }
   float* Factors(int64_t tile) const { return Exponents(tile) + head_.Width() * kLanes; }
 
  private:
@@ -86,7 +96,8 @@ class FeaturePanel {
   float* tile_u() const { return tile_x() + head_.omega.dim * kLanes; }
   float* lane_norms() const { return tile_u() + head_.omega.features * kLanes; }
 
-  void LoadAndProject(const ConstView& rows, int64_t begin, int64_t count, int64_t tile, const double* mean, double scale) {
+  void LoadAndProject(const ConstView& rows, int64_t begin, int64_t count, int64_t tile,
+                      const double* mean, double scale) {
     const int64_t lanes = std::min(kLanes, count - tile * kLanes), d = head_.omega.dim;
     LoadTile(rows, begin + tile * kLanes, lanes, mean, scale, tile_x());
     for (int64_t lane = 0; lane < lanes; ++lane) {

@@ -29,7 +29,8 @@ class KeyChunk {
         values_(context, max_rows * value_dim),
         maximum_(static_cast<size_t>(head.Width())),
         decay_(maximum_.size()),
-        signed_logs_(context, head.map->traits->has_factor ? (max_rows + kLanes) * head.Width() : 0) {}
+        signed_logs_(context,
+                     head.map->traits->has_factor ? (max_rows + kLanes) * head.Width() : 0) {}
 
   void Compute(const KeyRows& rows, int64_t begin, int64_t end, const PrefixState<float>& state) {
     count_ = end - begin;
@@ -40,7 +41,8 @@ class KeyChunk {
     for (int64_t r = 0; r < width; ++r) {
       const auto i = static_cast<size_t>(r);
       float largest = -INFINITY;
-      for (int64_t tile = 0; tile < Tiles(); ++tile) largest = std::max(largest, MaxOverLanes(panel_.Exponents(tile) + r * kLanes));
+      for (int64_t tile = 0; tile < Tiles(); ++tile)
+        largest = std::max(largest, MaxOverLanes(panel_.Exponents(tile) + r * kLanes));
       maximum_[i] = std::max(state.c[i], static_cast<double>(largest) + panel_.base());
       decay_[i] = state.IsEmpty() ? 0.0f : static_cast<float>(std::exp(state.c[i] - maximum_[i]));
     }
@@ -85,8 +87,12 @@ class KeyChunk {
 
   int64_t Tiles() const { return (count_ + kLanes - 1) / kLanes; }
   int64_t tokens() const { return tokens_; }
-  const float* Weights(int64_t tile) const { return panel_.Exponents(tile); }  // K', [width, kLanes]
-  float* LogWeights(int64_t tile) const { return signed_logs_.data() + tile * head_.Width() * kLanes; }
+  const float* Weights(int64_t tile) const {
+    return panel_.Exponents(tile);
+  }  // K', [width, kLanes]
+  float* LogWeights(int64_t tile) const {
+    return signed_logs_.data() + tile * head_.Width() * kLanes;
+  }
   const float* values() const { return values_.data(); }
   const std::vector<double>& maximum() const { return maximum_; }
   const std::vector<float>& decay() const { return decay_; }
@@ -103,7 +109,8 @@ class KeyChunk {
 
 // Queries of a tile against maxima c: weights w = exp(F − ρ) g in place of exponents.
 struct QueryWeights {
-  QueryWeights(const HeadFeatures& head, const std::vector<double>& c, float* exponents, const float* factors) {
+  QueryWeights(const HeadFeatures& head, const std::vector<double>& c, float* exponents,
+               const float* factors) {
     double largest = -INFINITY;
     for (const double value : c) largest = std::max(largest, value);
     base = largest;
@@ -126,7 +133,8 @@ struct QueryWeights {
 };
 
 // Numerators [value_dim, kLanes], then the denominator [kLanes].
-void ReadState(const HeadFeatures& head, const PrefixState<float>& state, const float* weights, float* sums) {
+void ReadState(const HeadFeatures& head, const PrefixState<float>& state, const float* weights,
+               float* sums) {
   const int64_t dv = state.value_dim;
   Multiply({state.s.data(), 1, dv}, dv, head.Width(), weights, /*add=*/false, sums);
   Multiply({state.z.data(), 1, 1}, 1, head.Width(), weights, /*add=*/false, sums + dv * kLanes);
@@ -135,8 +143,9 @@ void ReadState(const HeadFeatures& head, const PrefixState<float>& state, const 
 // One pass over the causal rows of a range, which keeps its buffers from chunk to chunk.
 class CausalPass {
  public:
-  CausalPass(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys, int64_t max_rows, const Context& context,
-             PrefixState<float>& state, const OutputRows& out)
+  CausalPass(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
+             int64_t max_rows, const Context& context, PrefixState<float>& state,
+             const OutputRows& out)
       : head_(head),
         query_rows_(queries),
         key_rows_(keys),
@@ -153,7 +162,8 @@ class CausalPass {
     queries_.ComputeQueries(query_rows_.queries, begin, end - begin, query_rows_.sqrt_scale);
     keys_.Compute(key_rows_, begin, end, state_);
     int64_t seen = state_.tokens;
-    for (size_t r = 0; r < reach_.size(); ++r) reach_[r] = keys_.decay()[r] == 0 ? -INFINITY : std::log(keys_.decay()[r]);
+    for (size_t r = 0; r < reach_.size(); ++r)
+      reach_[r] = keys_.decay()[r] == 0 ? -INFINITY : std::log(keys_.decay()[r]);
     for (int64_t tile = 0; tile < keys_.Tiles(); ++tile) {
       if (!Tile(begin, end, tile, seen, counts)) {  // some row lost its denominator to later keys
         const int64_t middle = begin + (end - begin) / 2;
@@ -172,12 +182,14 @@ class CausalPass {
     const int64_t first = begin + tile * kLanes, lanes = std::min(kLanes, end - first);
     float* weights = queries_.Exponents(tile);
     const QueryWeights query(head_, keys_.maximum(), weights, queries_.Factors(tile));
-    float *numerator = sums_.data(), *denominator = numerator + dv * kLanes, *products = denominator + kLanes;
+    float *numerator = sums_.data(), *denominator = numerator + dv * kLanes,
+          *products = denominator + kLanes;
     if (state_.IsEmpty()) {
       std::fill_n(numerator, (dv + 1) * kLanes, 0.0f);
     } else {
       for (int64_t r = 0; r < width; ++r) {
-        StoreLanes(LoadLanes(weights + r * kLanes) * keys_.decay()[static_cast<size_t>(r)], decayed_.data() + r * kLanes);
+        StoreLanes(LoadLanes(weights + r * kLanes) * keys_.decay()[static_cast<size_t>(r)],
+                   decayed_.data() + r * kLanes);
       }
       ReadState(head_, state_, decayed_.data(), sums_.data());
     }
@@ -187,7 +199,8 @@ class CausalPass {
       if (other == tile) {  // a query sees keys up to itself
         for (int64_t key = 0; key < keys; ++key) std::fill_n(products + key * kLanes, key, 0.0f);
       }
-      Multiply({keys_.values() + other * kLanes * dv, 1, dv}, dv, keys, products, /*add=*/true, numerator);
+      Multiply({keys_.values() + other * kLanes * dv, 1, dv}, dv, keys, products, /*add=*/true,
+               numerator);
       const float one = 1;
       Multiply({&one, 0, 0}, 1, keys, products, /*add=*/true, denominator);
     }
@@ -195,16 +208,19 @@ class CausalPass {
       const bool exists = key_rows_.mask == nullptr || key_rows_.mask[first + lane] != 0;
       seen += exists ? 1 : 0;
       if (seen > 0 && end - begin > 1 && Lost(tile, lane, exists, denominator[lane])) return false;
-      const double log_scale = query.rho[lane] + query.base + queries_.RowBase(first + lane - begin) + 2 * head_.log_normalizer +
+      const double log_scale = query.rho[lane] + query.base +
+                               queries_.RowBase(first + lane - begin) + 2 * head_.log_normalizer +
                                query_rows_.MeanShift(first + lane);
-      counts += StoreRow(out_, first + lane, dv, seen > 0, log_scale, [&](int64_t v) { return numerator[v * kLanes + lane]; },
-                         denominator[lane]);
+      counts += StoreRow(
+          out_, first + lane, dv, seen > 0, log_scale,
+          [&](int64_t v) { return numerator[v * kLanes + lane]; }, denominator[lane]);
     }
     return true;
   }
 
-  // Whether all that the row may see lies so far below the chunk's maxima that it drowned. Positive maps show it in the
-  // denominator. Signed ones can have a small one by nature, but one exponent for all features: the largest in reach decides.
+  // Whether all that the row may see lies so far below the chunk's maxima that it drowned. Positive
+  // maps show it in the denominator. Signed ones can have a small one by nature, but one exponent
+  // for all features: the largest in reach decides.
   bool Lost(int64_t tile, int64_t lane, bool exists, float denominator) {
     if (head_.map->traits->info.nonnegative) return denominator < kLeastDenominator;
     float largest = -INFINITY;
@@ -223,15 +239,15 @@ class CausalPass {
   const OutputRows& out_;
   FeaturePanel queries_;
   KeyChunk keys_;
-  Scratch<float> sums_;     // numerators, denominators and one tile of q·k products
-  Scratch<float> decayed_;  // query weights for the state before the chunk
+  Scratch<float> sums_;       // numerators, denominators and one tile of q·k products
+  Scratch<float> decayed_;    // query weights for the state before the chunk
   std::vector<float> reach_;  // log of the largest key weight seen so far, per feature
 };
 
 }  // namespace
 
-void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end, const Context& context,
-                PrefixState<float>& state) {
+void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
+                const Context& context, PrefixState<float>& state) {
   KeyChunk chunk(head, std::min(kDefaultChunk, end - begin), state.value_dim, context);
   for (int64_t first = begin; first < end; first += kDefaultChunk) {
     chunk.Compute(rows, first, std::min(end, first + kDefaultChunk), state);
@@ -240,7 +256,8 @@ void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, in
 }
 
 RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t begin, int64_t end,
-                      const PrefixState<float>& state, const Context& context, const OutputRows& out) {
+                      const PrefixState<float>& state, const Context& context,
+                      const OutputRows& out) {
   const int64_t dv = state.value_dim;
   FeaturePanel panel(head, kLanes, context);
   const Scratch<float> sums(context, (dv + 1) * kLanes);
@@ -249,7 +266,8 @@ RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t b
     const int64_t lanes = std::min(kLanes, end - first);
     if (state.IsEmpty()) {
       for (int64_t lane = 0; lane < lanes; ++lane) {
-        counts += StoreRow(out, first + lane, dv, false, -INFINITY, [](int64_t) { return 0.0f; }, 0);
+        counts += StoreRow(
+            out, first + lane, dv, false, -INFINITY, [](int64_t) { return 0.0f; }, 0);
       }
       continue;
     }
@@ -257,19 +275,23 @@ RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t b
     const QueryWeights query(head, state.c, panel.Exponents(0), panel.Factors(0));
     ReadState(head, state, panel.Exponents(0), sums.data());
     for (int64_t lane = 0; lane < lanes; ++lane) {
-      const double log_scale = query.rho[lane] + query.base + panel.RowBase(lane) + 2 * head.log_normalizer + rows.MeanShift(first + lane);
-      counts += StoreRow(out, first + lane, dv, true, log_scale, [&](int64_t v) { return sums[v * kLanes + lane]; },
-                         sums[dv * kLanes + lane]);
+      const double log_scale = query.rho[lane] + query.base + panel.RowBase(lane) +
+                               2 * head.log_normalizer + rows.MeanShift(first + lane);
+      counts += StoreRow(
+          out, first + lane, dv, true, log_scale,
+          [&](int64_t v) { return sums[v * kLanes + lane]; }, sums[dv * kLanes + lane]);
     }
   }
   return counts;
 }
 
-RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys, int64_t begin, int64_t end,
-                 int64_t chunk, const Context& context, PrefixState<float>& state, const OutputRows& out) {
+RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
+                 int64_t begin, int64_t end, int64_t chunk, const Context& context,
+                 PrefixState<float>& state, const OutputRows& out) {
   CausalPass pass(head, queries, keys, std::min(chunk, end - begin), context, state, out);
   RowCounts counts;
-  for (int64_t first = begin; first < end; first += chunk) counts += pass.Run(first, std::min(end, first + chunk));
+  for (int64_t first = begin; first < end; first += chunk)
+    counts += pass.Run(first, std::min(end, first + chunk));
   return counts;
 }
 

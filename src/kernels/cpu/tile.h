@@ -1,5 +1,5 @@
-// Tiles of kLanes rows, transposed: [columns, kLanes], 64-byte aligned. Lanes past the last row are zero. The products here are
-// all the matrix arithmetic of the CPU kernels.
+// Tiles of kLanes rows, transposed: [columns, kLanes], 64-byte aligned. Lanes past the last row are
+// zero. The products here are all the matrix arithmetic of the CPU kernels.
 #ifndef FAVOR_KERNELS_CPU_TILE_H_
 #define FAVOR_KERNELS_CPU_TILE_H_
 
@@ -20,14 +20,16 @@ inline void LoadTile(const float* rows, int64_t count, int64_t columns, float* t
 }
 
 // (row − mean)·scale of `count` rows of a view of any type, rounded once.
-inline void LoadTile(const ConstView& rows, int64_t begin, int64_t count, const double* mean, double scale, float* tile) {
+inline void LoadTile(const ConstView& rows, int64_t begin, int64_t count, const double* mean,
+                     double scale, float* tile) {
   const int64_t columns = rows.size(1);
   if (count < kLanes) std::fill_n(tile, columns * kLanes, 0.0f);
   for (int64_t lane = 0; lane < count; ++lane) {
     const int64_t offset = (begin + lane) * rows.stride(0);
     for (int64_t i = 0; i < columns; ++i) {
       const double value = LoadElement(rows.data(), rows.type(), offset + i * rows.stride(1));
-      tile[i * kLanes + lane] = static_cast<float>((value - (mean != nullptr ? mean[i] : 0)) * scale);
+      tile[i * kLanes + lane] =
+          static_cast<float>((value - (mean != nullptr ? mean[i] : 0)) * scale);
     }
   }
 }
@@ -41,7 +43,8 @@ inline void LoadRows(const ConstView& rows, int64_t begin, int64_t count, float*
       continue;
     }
     for (int64_t i = 0; i < columns; ++i) {
-      to[i] = static_cast<float>(LoadElement(rows.data(), rows.type(), row * rows.stride(0) + i * rows.stride(1)));
+      to[i] = static_cast<float>(
+          LoadElement(rows.data(), rows.type(), row * rows.stride(0) + i * rows.stride(1)));
     }
   }
 }
@@ -58,8 +61,10 @@ struct Matrix {
   int64_t row_step, column_step;
 };
 
-// out[r] = Σ_i matrix(r, i)·x[i] (plus out[r] when `add`), lane by lane; two rows at a time in registers.
-inline void Multiply(const Matrix& matrix, int64_t rows, int64_t columns, const float* x, bool add, float* out) {
+// out[r] = Σ_i matrix(r, i)·x[i] (plus out[r] when `add`), lane by lane; two rows at a time in
+// registers.
+inline void Multiply(const Matrix& matrix, int64_t rows, int64_t columns, const float* x, bool add,
+                     float* out) {
   int64_t r = 0;
   for (; r + 2 <= rows; r += 2) {
     const float* first = matrix.data + r * matrix.row_step;
@@ -77,7 +82,8 @@ inline void Multiply(const Matrix& matrix, int64_t rows, int64_t columns, const 
   for (; r < rows; ++r) {
     const float* row = matrix.data + r * matrix.row_step;
     Lanes sum = add ? LoadLanes(out + r * kLanes) : Lanes{};
-    for (int64_t i = 0; i < columns; ++i) sum += row[i * matrix.column_step] * LoadLanes(x + i * kLanes);
+    for (int64_t i = 0; i < columns; ++i)
+      sum += row[i * matrix.column_step] * LoadLanes(x + i * kLanes);
     StoreLanes(sum, out + r * kLanes);
   }
 }

@@ -36,9 +36,12 @@ RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const OutputR
     for (int64_t j = 0; any && j < visible; ++j) {
       const double weight = std::exp(scores[static_cast<size_t>(j)] - largest);
       denominator += weight;
-      for (int64_t c = 0; c < dv; ++c) sum[static_cast<size_t>(c)] += weight * Element(rows.values, j, c);
+      for (int64_t c = 0; c < dv; ++c)
+        sum[static_cast<size_t>(c)] += weight * Element(rows.values, j, c);
     }
-    counts += StoreRow(out, i, dv, any, largest, [&](int64_t v) { return sum[static_cast<size_t>(v)]; }, denominator);
+    counts += StoreRow(
+        out, i, dv, any, largest, [&](int64_t v) { return sum[static_cast<size_t>(v)]; },
+        denominator);
   }
   return counts;
 }

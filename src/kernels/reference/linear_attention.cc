@@ -12,18 +12,21 @@ namespace {
 
 // Exponents and factors of row `index` of `rows`, as (x − mean)·scale.
 struct RowFeatures {
-  RowFeatures(const HeadFeatures& head, const ConstView& rows, int64_t index, const double* mean, double scale)
+  RowFeatures(const HeadFeatures& head, const ConstView& rows, int64_t index, const double* mean,
+              double scale)
       : exponents(static_cast<size_t>(head.Width())), factors(exponents.size()) {
     const std::vector<double> values = LoadRow(rows, index);
     std::vector<double> x(values.size());
-    for (size_t i = 0; i < x.size(); ++i) x[i] = (values[i] - (mean != nullptr ? mean[i] : 0)) * scale;
+    for (size_t i = 0; i < x.size(); ++i)
+      x[i] = (values[i] - (mean != nullptr ? mean[i] : 0)) * scale;
     Features(head, x.data(), 1, exponents.data(), factors.data());
   }
 
   static std::vector<double> LoadRow(const ConstView& rows, int64_t index) {
     std::vector<double> values(static_cast<size_t>(rows.size(1)));
     for (int64_t i = 0; i < rows.size(1); ++i) {
-      values[static_cast<size_t>(i)] = LoadElement(rows.data(), rows.type(), index * rows.stride(0) + i * rows.stride(1));
+      values[static_cast<size_t>(i)] =
+          LoadElement(rows.data(), rows.type(), index * rows.stride(0) + i * rows.stride(1));
     }
     return values;
   }
@@ -31,13 +34,15 @@ struct RowFeatures {
   std::vector<double> exponents, factors;
 };
 
-void AppendKey(const HeadFeatures& head, const KeyRows& rows, int64_t index, PrefixState<double>& state) {
+void AppendKey(const HeadFeatures& head, const KeyRows& rows, int64_t index,
+               PrefixState<double>& state) {
   if (rows.mask != nullptr && rows.mask[index] == 0) return;
   const RowFeatures key(head, rows.keys, index, rows.mean, rows.sqrt_scale);
   const std::vector<double> value = RowFeatures::LoadRow(rows.values, index);
   for (size_t r = 0; r < key.exponents.size(); ++r) {
     const double c = std::max(state.c[r], key.exponents[r]);
-    const double old = std::exp(state.c[r] - c), now = std::exp(key.exponents[r] - c) * key.factors[r];
+    const double old = std::exp(state.c[r] - c),
+                 now = std::exp(key.exponents[r] - c) * key.factors[r];
     state.c[r] = c;
     state.z[r] = old * state.z[r] + now;
     for (size_t v = 0; v < value.size(); ++v) {
@@ -48,38 +53,44 @@ void AppendKey(const HeadFeatures& head, const KeyRows& rows, int64_t index, Pre
   ++state.tokens;
 }
 
-RowCounts ReadQuery(const HeadFeatures& head, const QueryRows& rows, int64_t index, const PrefixState<double>& state,
-                    const OutputRows& out) {
+RowCounts ReadQuery(const HeadFeatures& head, const QueryRows& rows, int64_t index,
+                    const PrefixState<double>& state, const OutputRows& out) {
   const RowFeatures query(head, rows.queries, index, nullptr, rows.sqrt_scale);
   double rho = -INFINITY, denominator = 0;
   std::vector<double> numerator(static_cast<size_t>(state.value_dim), 0.0);
   if (!state.IsEmpty()) {
-    for (size_t r = 0; r < query.exponents.size(); ++r) rho = std::max(rho, query.exponents[r] + state.c[r]);
+    for (size_t r = 0; r < query.exponents.size(); ++r)
+      rho = std::max(rho, query.exponents[r] + state.c[r]);
     for (size_t r = 0; r < query.exponents.size(); ++r) {
       const double w = std::exp(query.exponents[r] + state.c[r] - rho) * query.factors[r];
       denominator += w * state.z[r];
-      for (size_t v = 0; v < numerator.size(); ++v) numerator[v] += w * state.s[r * numerator.size() + v];
+      for (size_t v = 0; v < numerator.size(); ++v)
+        numerator[v] += w * state.s[r * numerator.size() + v];
     }
   }
-  return StoreRow(out, index, state.value_dim, !state.IsEmpty(), rho + 2 * head.log_normalizer + rows.MeanShift(index),
-                  [&](int64_t v) { return numerator[static_cast<size_t>(v)]; }, denominator);
+  return StoreRow(
+      out, index, state.value_dim, !state.IsEmpty(),
+      rho + 2 * head.log_normalizer + rows.MeanShift(index),
+      [&](int64_t v) { return numerator[static_cast<size_t>(v)]; }, denominator);
 }
 
 }  // namespace
 
-void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end, PrefixState<double>& state) {
+void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
+                PrefixState<double>& state) {
   for (int64_t index = begin; index < end; ++index) AppendKey(head, rows, index, state);
 }
 
 RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t begin, int64_t end,
                       const PrefixState<double>& state, const OutputRows& out) {
   RowCounts counts;
-  for (int64_t index = begin; index < end; ++index) counts += ReadQuery(head, rows, index, state, out);
+  for (int64_t index = begin; index < end; ++index)
+    counts += ReadQuery(head, rows, index, state, out);
   return counts;
 }
 
-RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys, int64_t begin, int64_t end,
-                 PrefixState<double>& state, const OutputRows& out) {
+RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
+                 int64_t begin, int64_t end, PrefixState<double>& state, const OutputRows& out) {
   RowCounts counts;
   for (int64_t index = begin; index < end; ++index) {
     AppendKey(head, keys, index, state);

@@ -1,0 +1,250 @@
+// One state, everywhere: streaming, chunks, merged halves, saved and loaded.
+#include "favor/state.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "favor/error.h"
+#include "tests/attention/oracle.h"
+#include "tests/temp_dir.h"
+
+namespace favor {
+namespace {
+
+Tensor Rows(const Tensor& x, int64_t begin, int64_t count) {
+  const int axis = x.shape().rank() - 2;
+  const ConstView part = x.view().Range(axis, begin, count);
+  Tensor copy(part.shape());
+  Copy(part, copy);
+  return copy;
+}
+
+// Norms of the keys over the sequence.
+Tensor Profile(Tensor k, const std::string& profile) {
+  const int64_t length = k.shape()[1], d = k.shape()[2];
+  for (int64_t i = 0; i < k.shape().Elements(); ++i) {
+    const int64_t row = i / d % length;
+    const double t = static_cast<double>(row) / static_cast<double>(length - 1);
+    const double factor = profile == "grow"     ? std::pow(1000, t - 1)
+                          : profile == "shrink" ? std::pow(1000, -t)
+                          : profile == "jump"   ? (row / 17 % 2 ? 1e-3 : 1)
+                                                : 1;
+    k.Data<float>()[i] *= static_cast<float>(factor);
+  }
+  return k;
+}
+
+class EveryKindOfState
+    : public testing::TestWithParam<std::tuple<std::string, std::string, double>> {};
+
+TEST_P(EveryKindOfState, StreamingChunksAndMergesAgree) {
+  const auto& [map, profile, deviation] = GetParam();
+  const int64_t heads = 2, length = 120, d = 16, dv = 6;
+  const Context context({.seed = 1});
+  const Tensor q = RandomTensor({heads, length, d}, deviation, 1),
+               v = RandomTensor({heads, length, dv}, 1, 3);
+  const Tensor k = Profile(RandomTensor({heads, length, d}, deviation, 2), profile);
+  FeatureOptions options{.map = map, .features = 48};
+  if (map == "oprf") options.oprf_a = {-0.05};
+  const auto plan = FeaturePlan::Draw(options, heads, d, 1);
+  const double tolerance = deviation <= 1 ? 1e-5 : 1e-4;
+
+  AttentionState streamed(plan, {.value_dim = dv});
+  Tensor token_by_token({heads, length, dv});
+  for (int64_t i = 0; i < length; ++i) {
+    streamed.Append(Rows(k, i, 1), Rows(v, i, 1), context);
+    const Tensor out = streamed.Attend(Rows(q, i, 1), context);
+    for (int64_t h = 0; h < heads; ++h)
+      Copy(out.view().At(h), token_by_token.view().At(h).Range(0, i, 1));
+  }
+  EXPECT_EQ(streamed.tokens(), length);
+  const Tensor causal = Attend(q, k, v, {.causal = true, .plan = plan}, context);
+  EXPECT_LE(LargestDifference(token_by_token, causal), tolerance);
+
+  // Continuing in uneven steps.
+  AttentionState continued(plan, {.value_dim = dv});
+  int64_t at = 0;
+  for (const int64_t step : {1, 50, 69}) {
+    const Tensor out =
+        continued.Continue(Rows(q, at, step), Rows(k, at, step), Rows(v, at, step), context);
+    EXPECT_LE(LargestDifference(out, Rows(causal, at, step)), tolerance);
+    at += step;
+  }
+  // Two halves, merged; and all of it against the bidirectional call.
+  AttentionState first(plan, {.value_dim = dv}), second(plan, {.value_dim = dv});
+  first.Append(Rows(k, 0, 47), Rows(v, 0, 47), context);
+  second.Append(Rows(k, 47, length - 47), Rows(v, 47, length - 47), context);
+  first.Merge(second);
+  const Tensor all = Attend(q, k, v, {.plan = plan}, context);
+  EXPECT_LE(LargestDifference(first.Attend(q, context), all), tolerance);
+  EXPECT_LE(LargestDifference(streamed.Attend(q, context), all), tolerance);
+  EXPECT_LE(LargestDifference(continued.Attend(q, context), all), tolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(State, EveryKindOfState,
+                         testing::Combine(testing::Values("positive", "hyperbolic", "oprf", "elu"),
+                                          testing::Values("level", "grow", "shrink", "jump"),
+                                          testing::Values(1.0, 8.0)));
+
+// Reads carry the true logarithm: sums over keys of the kernel itself.
+TEST(State, PartsAreTheSumsThemselves) {
+  const Context context;
+  const Tensor q = RandomTensor({4, 8}, 1, 1), k = RandomTensor({9, 8}, 1, 2),
+               v = RandomTensor({9, 3}, 1, 3), mean = RandomTensor({8}, 0.5, 4);
+  const auto plan = FeaturePlan::Draw({.features = 30}, 1, 8, 2);
+  for (const bool centred : {false, true}) {
+    StateOptions options{.value_dim = 3, .scale = 0.5};
+    AttentionOptions call{.scale = 0.5, .renormalize = false, .plan = plan};
+    if (centred) options.key_mean = mean, call.key_mean = mean, call.center_keys = true;
+    AttentionState state(plan, options);
+    state.Append(k, v, context);
+    const auto parts = state.Read(q, context);
+    EXPECT_EQ(parts.log_scale.shape(), (Shape{4}));
+    const Tensor sums = Attend(q, k, v, call, context), ratio = state.Attend(q, context);
+    for (int64_t i = 0; i < 4; ++i) {
+      for (int64_t c = 0; c < 3; ++c) {
+        const double n = parts.numerator.Data<double>()[i * 3 + c],
+                     d = parts.denominator.Data<double>()[i],
+                     rho = parts.log_scale.Data<double>()[i];
+        EXPECT_NEAR(std::exp(rho) * n, sums.Data<float>()[i * 3 + c],
+                    1e-4 * std::fabs(std::exp(rho) * n) + 1e-5);
+        EXPECT_NEAR(n / d, ratio.Data<float>()[i * 3 + c], 1e-6);
+      }
+    }
+  }
+}
+
+TEST(State, SizeDoesNotDependOnTheLength) {
+  const Context context;
+  const TempDir dir;
+  const auto plan = FeaturePlan::Draw({.features = 20}, 1, 8, 2);
+  AttentionState state(plan, {.value_dim = 4});
+  state.Append(RandomTensor({5, 8}, 1, 1), RandomTensor({5, 4}, 1, 2), context);
+  const int64_t bytes = state.Bytes();
+  state.Save(dir / "a");
+  state.Append(RandomTensor({5000, 8}, 1, 3), RandomTensor({5000, 4}, 1, 4), context);
+  state.Save(dir / "b");
+  EXPECT_EQ(state.Bytes(), bytes);
+  EXPECT_NEAR(static_cast<double>(ReadText(dir / "a").size()),
+              static_cast<double>(ReadText(dir / "b").size()), 64);
+}
+
+TEST(State, SurvivesSavingWithAllThatDefinesIt) {
+  const TempDir dir;
+  const Context context;
+  const Tensor mean = RandomTensor({2, 8}, 0.3, 9);
+  for (const char* map : {"positive", "oprf", "relu", "hyperbolic", "regularized"}) {
+    for (const char* projection : {"orthogonal", "hadamard"}) {
+      for (const bool shared : {false, true}) {
+        FeatureOptions options{
+            .map = map, .projection = projection, .features = 12, .shared_omega = shared};
+        if (std::string(map) == "oprf" && !shared) options.oprf_a = {-0.03, -0.07};
+        StateOptions state_options{.batch = 2, .value_dim = 3, .scale = 0.3};
+        if (std::string(map) == "positive") state_options.key_mean = mean;
+        AttentionState state(FeaturePlan::Draw(options, 2, 8, 3), state_options);
+        const Tensor k = RandomTensor({2, 1, 30, 8}, 1, 1), v = RandomTensor({2, 1, 30, 3}, 1, 2),
+                     q = RandomTensor({2, 2, 7, 8}, 1, 4);
+        state.Append(k, v, context);
+        state.Save(dir / "s");
+        AttentionState loaded = AttentionState::Load(dir / "s");
+        EXPECT_EQ(loaded.tokens(), 30);
+        EXPECT_LE(LargestDifference(loaded.Attend(q, context), state.Attend(q, context)), 2e-6)
+            << map << " " << projection;
+        loaded.Merge(state);  // the same kind
+        EXPECT_EQ(loaded.tokens(), 60);
+      }
+    }
+  }
+}
+
+TEST(State, RefusesToMergeAnotherKind) {
+  const auto make = [](const FeatureOptions& options, uint64_t seed, const StateOptions& state) {
+    return AttentionState(FeaturePlan::Draw(options, 1, 8, seed), state);
+  };
+  const Tensor mean = RandomTensor({8}, 1, 1);
+  const auto says = [&](AttentionState a, const AttentionState& b) -> std::string {
+    try {
+      a.Merge(b);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "merged";
+  };
+  const StateOptions plain{.value_dim = 4};
+  EXPECT_EQ(says(make({.features = 8}, 1, plain), make({.features = 8}, 1, plain)), "merged");
+  EXPECT_NE(
+      says(make({.features = 8}, 1, plain), make({.features = 8}, 2, plain)).find("ω differs"),
+      std::string::npos);
+  EXPECT_NE(says(make({.features = 8}, 1, plain), make({.map = "oprf", .features = 8}, 1, plain))
+                .find("the map"),
+            std::string::npos);
+  EXPECT_NE(says(make({.map = "oprf", .features = 8, .oprf_a = {-0.1}}, 1, plain),
+                 make({.map = "oprf", .features = 8, .oprf_a = {-0.2}}, 1, plain))
+                .find("oprf's A"),
+            std::string::npos);
+  EXPECT_NE(says(make({.features = 8}, 1, plain), make({.features = 9}, 1, plain)).find("the size"),
+            std::string::npos);
+  EXPECT_NE(
+      says(make({.features = 8}, 1, plain), make({.features = 8}, 1, {.value_dim = 4, .scale = 1}))
+          .find("the scale"),
+      std::string::npos);
+  EXPECT_NE(says(make({.features = 8}, 1, plain),
+                 make({.features = 8}, 1, {.value_dim = 4, .key_mean = mean}))
+                .find("the key mean"),
+            std::string::npos);
+}
+
+TEST(State, RefusesRowsThatDoNotFit) {
+  const Context context;
+  AttentionState state(FeaturePlan::Draw({.features = 8}, 4, 8, 1), {.value_dim = 5});
+  EXPECT_THROW(state.Append(Tensor({4, 3, 7}), Tensor({4, 3, 5}), context), Error);
+  EXPECT_THROW(state.Append(Tensor({4, 3, 8}), Tensor({4, 3, 4}), context), Error);
+  EXPECT_THROW(state.Append(Tensor({4, 3, 8}), Tensor({4, 2, 5}), context), Error);
+  EXPECT_THROW(state.Append(Tensor({3, 3, 8}), Tensor({3, 3, 5}), context), Error);
+  EXPECT_THROW(state.Append(Tensor({4, 3, 8}), Tensor({4, 3, 5}), context, Tensor({2})), Error);
+  EXPECT_THROW(state.Attend(Tensor({2, 3, 8}), context), Error);
+  EXPECT_THROW(state.Continue(Tensor({4, 3, 8}), Tensor({4, 2, 8}), Tensor({4, 2, 5}), context),
+               Error);
+  EXPECT_NO_THROW(state.Append(Tensor({2, 3, 8}), Tensor({2, 3, 5}), context));
+  EXPECT_THROW(AttentionState(state.plan(), {.value_dim = 0}), Error);
+  EXPECT_THROW(AttentionState(state.plan(), {.value_dim = 1, .scale = -1}), Error);
+}
+
+// Whatever happens to a file's bytes: a state or an Error, and never a silently different one.
+TEST(StateFile, RefusesDamage) {
+  const TempDir dir;
+  AttentionState state(FeaturePlan::Draw({.features = 3}, 1, 2, 1), {.value_dim = 2});
+  state.Append(RandomTensor({5, 2}, 1, 1), RandomTensor({5, 2}, 1, 2), Context());
+  state.Save(dir / "s");
+  const std::string good = ReadText(dir / "s");
+  EXPECT_NO_THROW(AttentionState::Parse(std::as_bytes(std::span(good)), "s"));
+  int accepted = 0;
+  for (uint64_t trial = 0; trial < 6000; ++trial) {
+    std::string bad = good;
+    const RandomStream stream = RandomStream(1, "damage").Child(trial);
+    const size_t at = stream.Bits(0) % bad.size();
+    const auto byte = static_cast<char>(stream.Bits(1));
+    if (trial % 5 == 0) {
+      bad.resize(at);
+    } else if (bad[at] == byte) {
+      continue;
+    } else {
+      bad[at] = byte;
+    }
+    try {
+      AttentionState::Parse(std::as_bytes(std::span(bad)), "s");
+      ++accepted;  // a letter of an unused name, a digit of a number in the header
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidData) << error.what();
+    }
+  }
+  EXPECT_LT(accepted, 200);
+  for (size_t size : {size_t{0}, size_t{7}, good.size() - 1}) {
+    const std::string cut = good.substr(0, size);
+    EXPECT_THROW(AttentionState::Parse(std::as_bytes(std::span(cut)), "s"), Error);
+  }
+}
+
+}  // namespace
+}  // namespace favor
