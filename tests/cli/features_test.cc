@@ -1,55 +1,31 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "favor/favor.h"
-#include "tests/cli/run_tool.h"
-#include "tests/temp_dir.h"
+#include "tests/cli/tool_fixture.h"
 
 namespace favor {
 namespace {
 
-class FeaturesCommand : public testing::Test {
+class FeaturesCommand : public ToolFixture {
  protected:
-  FeaturesCommand() {
-    Tensor x({2, 6, 8});
-    std::vector<double> values(96);
-    RandomStream(1, "x").FillNormal(0, values);
-    std::copy(values.begin(), values.end(), x.Data<float>());
-    WriteNpy(dir_ / "x.npy", x);
-  }
+  FeaturesCommand() { Save("x.npy", {2, 6, 8}); }
 
-  // favor features --input x.npy --out phi.npy, and more.
+  // favor features --input x.npy --out out.npy, and more.
   ToolResult Run(std::vector<std::string> more) const {
     std::vector<std::string> words = {"features", "--input", dir_ / "x.npy", "--out",
-                                      dir_ / "phi.npy"};
+                                      dir_ / "out.npy"};
     words.insert(words.end(), more.begin(), more.end());
     return RunTool(words);
   }
-
-  // One line on stderr, nothing on stdout, no file.
-  void ExpectError(const ToolResult& result, int status, const std::string& says) const {
-    EXPECT_EQ(result.status, status) << result.err;
-    EXPECT_EQ(result.err.rfind("favor: error: ", 0), 0u) << result.err;
-    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
-    EXPECT_NE(result.err.find(says), std::string::npos) << result.err;
-    EXPECT_EQ(result.out, "");
-    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
-      EXPECT_EQ(entry.path().filename().string().find("phi"), std::string::npos)
-          << "left behind: " << entry.path();
-    }
-  }
-
-  TempDir dir_;
 };
 
 TEST_F(FeaturesCommand, WritesTheFeaturesOfTheLibrary) {
   const ToolResult result = Run({"--features", "12", "--seed", "7", "--map", "oprf", "--scale",
                                  "0.25", "--save-omega", dir_ / "w.npy", "--json"});
   ASSERT_EQ(result.status, 0) << result.err;
-  const Tensor phi = ReadNpy(dir_ / "phi.npy"), omega = ReadNpy(dir_ / "w.npy");
+  const Tensor phi = ReadNpy(dir_ / "out.npy"), omega = ReadNpy(dir_ / "w.npy");
   EXPECT_EQ(phi.type(), DataType::kF64);
   EXPECT_EQ(phi.shape(), (Shape{2, 6, 12}));
   EXPECT_EQ(omega.shape(), (Shape{2, 12, 8}));
@@ -65,19 +41,19 @@ TEST_F(FeaturesCommand, WritesTheFeaturesOfTheLibrary) {
 
 TEST_F(FeaturesCommand, GivesTheSameBytesInEveryProcessForAnyNumberOfThreads) {
   ASSERT_EQ(Run({"--threads", "1", "--seed", "3"}).status, 0);
-  const std::string one = ReadText(dir_ / "phi.npy");
+  const std::string one = ReadText(dir_ / "out.npy");
   for (const char* threads : {"1", "2", "3", "8", "16"}) {
     ASSERT_EQ(Run({"--threads", threads, "--seed", "3"}).status, 0);
-    EXPECT_EQ(ReadText(dir_ / "phi.npy"), one) << threads;
+    EXPECT_EQ(ReadText(dir_ / "out.npy"), one) << threads;
   }
 }
 
 TEST_F(FeaturesCommand, LogWritesExponents) {
   ASSERT_EQ(Run({"--features", "5"}).status, 0);
-  const Tensor phi = ReadNpy(dir_ / "phi.npy");
+  const Tensor phi = ReadNpy(dir_ / "out.npy");
   const ToolResult result = Run({"--features", "5", "--log", "--json"});
   ASSERT_EQ(result.status, 0);
-  const Tensor exponents = ReadNpy(dir_ / "phi.npy");
+  const Tensor exponents = ReadNpy(dir_ / "out.npy");
   const double c = nlohmann::json::parse(result.out)["log_normalizer"][0];
   EXPECT_NEAR(c, -std::log(5) / 2, 1e-12);
   for (int64_t i = 0; i < 60; ++i)
@@ -86,9 +62,9 @@ TEST_F(FeaturesCommand, LogWritesExponents) {
 
 TEST_F(FeaturesCommand, TakesAGivenOmegaAndTheStatisticsOfTheOtherSide) {
   ASSERT_EQ(Run({"--features", "12", "--save-omega", dir_ / "w.npy"}).status, 0);
-  const std::string drawn = ReadText(dir_ / "phi.npy");
+  const std::string drawn = ReadText(dir_ / "out.npy");
   ASSERT_EQ(Run({"--omega", dir_ / "w.npy"}).status, 0);
-  EXPECT_EQ(ReadText(dir_ / "phi.npy"), drawn);
+  EXPECT_EQ(ReadText(dir_ / "out.npy"), drawn);
   const ToolResult result = Run({"--map", "oprf", "--oprf-with", dir_ / "x.npy", "--json"});
   ASSERT_EQ(result.status, 0) << result.err;
   const Tensor x = ReadNpy(dir_ / "x.npy");
@@ -115,13 +91,13 @@ TEST_F(FeaturesCommand, RefusesWrongUsage) {
   ExpectError(Run({"--featurs", "8"}), 2, "did you mean '--features'?");
   ExpectError(Run({"stray"}), 2, "stray");
   ExpectError(Run({"--features"}), 2, "--features");
-  ExpectError(Run({"--save-omega", dir_ / "phi.npy"}), 2, "same file");
-  ExpectError(RunTool({"features", "--out", dir_ / "phi.npy"}), 2, "--input");
+  ExpectError(Run({"--save-omega", dir_ / "out.npy"}), 2, "same file");
+  ExpectError(RunTool({"features", "--out", dir_ / "out.npy"}), 2, "--input");
 }
 
 TEST_F(FeaturesCommand, RefusesBadFiles) {
   const auto with_input = [&](const std::string& path) {
-    return RunTool({"features", "--input", path, "--out", dir_ / "phi.npy"});
+    return RunTool({"features", "--input", path, "--out", dir_ / "out.npy"});
   };
   ExpectError(with_input(dir_ / "missing.npy"), 1, "missing.npy: cannot be read");
   ExpectError(with_input(dir_.path().string()), 1, "cannot be read");
@@ -151,7 +127,7 @@ TEST_F(FeaturesCommand, RefusesOutputsThatCannotBeWritten) {
   const auto with_output = [&](const std::string& path) {
     return RunTool({"features", "--input", dir_ / "x.npy", "--out", path});
   };
-  ExpectError(with_output(dir_ / "no/such/phi.npy"), 1, "cannot be written");
+  ExpectError(with_output(dir_ / "no/such/out.npy"), 1, "cannot be written");
   ExpectError(with_output(dir_.path().string()), 1, "directory");
   ExpectError(with_output("/dev/full"), 1, "writing failed");
   // The second output fails: the first is not written either.

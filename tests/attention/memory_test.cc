@@ -1,0 +1,36 @@
+// Memory beyond inputs and output does not grow with the length.
+#include <gtest/gtest.h>
+
+#include "lab/measure.h"
+#include "tests/attention/oracle.h"
+
+namespace favor {
+namespace {
+
+// By how much resident memory rises above inputs and output.
+std::optional<int64_t> ExtraBytes(int64_t length, const AttentionOptions& options) {
+  const Tensor q = RandomTensor({length, 64}, 0.5, 1), k = RandomTensor({length, 64}, 0.5, 2),
+               v = RandomTensor({length, 64}, 1, 3);
+  const auto peak = lab::PeakExtraBytes([&] { Attend(q, k, v, options, Context()); });
+  if (!peak) return std::nullopt;
+  return *peak - v.Bytes();
+}
+
+TEST(Memory, LinearAttentionOverAMillionTokensStaysUnder100MB) {
+  for (const bool causal : {false, true}) {
+    const auto extra = ExtraBytes(1'000'000, {.causal = causal, .features = {.features = 256}});
+    if (!extra) GTEST_SKIP() << "the kernel does not tell peak memory";
+    EXPECT_LT(*extra, 100'000'000) << (causal ? "causal" : "bidirectional");
+  }
+}
+
+// At 131,072 rows a single float row of scores would be 0.5 MB, the matrix 69 GB; 8,192 show the
+// same and take a second.
+TEST(Memory, ExactAttentionHoldsNoMatrix) {
+  const auto extra = ExtraBytes(8192, {.attention = "exact"});
+  if (!extra) GTEST_SKIP() << "the kernel does not tell peak memory";
+  EXPECT_LT(*extra, 4'000'000);
+}
+
+}  // namespace
+}  // namespace favor

@@ -1,0 +1,130 @@
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/tool_fixture.h"
+
+namespace favor {
+namespace {
+
+class AttendCommand : public ToolFixture {
+ protected:
+  AttendCommand()
+      : q_(Save("q.npy", {4, 9, 8})), k_(Save("k.npy", {2, 9, 8})), v_(Save("v.npy", {2, 9, 5})) {}
+
+  ToolResult Run(std::vector<std::string> more) const {
+    std::vector<std::string> words = {"attend",       "--q",          dir_ / "q.npy",
+                                      "--k",          dir_ / "k.npy", "--v",
+                                      dir_ / "v.npy", "--out",        dir_ / "out.npy"};
+    words.insert(words.end(), more.begin(), more.end());
+    return RunTool(words);
+  }
+
+  // The tool did what the library does, bit for bit.
+  void ExpectSame(const std::vector<std::string>& more, const AttentionOptions& options,
+                  uint64_t seed = 0) const {
+    const ToolResult result = Run(more);
+    ASSERT_EQ(result.status, 0) << result.err;
+    const Tensor out = ReadNpy(dir_ / "out.npy"),
+                 want = Attend(q_, k_, v_, options, Context({.seed = seed}));
+    ASSERT_EQ(out.shape(), want.shape());
+    ASSERT_EQ(out.type(), want.type());
+    EXPECT_EQ(std::memcmp(out.view().data(), want.view().data(), static_cast<size_t>(out.Bytes())),
+              0);
+  }
+
+  Tensor q_, k_, v_;
+};
+
+TEST_F(AttendCommand, DoesWhatTheLibraryDoes) {
+  ExpectSame({"--attention", "exact"}, {.attention = "exact"});
+  ExpectSame({"--attention", "exact", "--causal", "--scale", "0.7"},
+             {.attention = "exact", .causal = true, .scale = 0.7});
+  ExpectSame({"--features", "12", "--seed", "5"}, {.features = {.features = 12}}, 5);
+  ExpectSame({"--map", "oprf", "--oprf-a", "-0.1", "--causal", "--chunk", "4"},
+             {.causal = true, .features = {.map = "oprf", .oprf_a = {-0.1}}, .chunk = 4});
+  ExpectSame({"--attention", "uniform", "--device", "reference"},
+             {.attention = "uniform", .reference = true});
+  ExpectSame({"--unnormalized", "--projection", "hadamard"},
+             {.renormalize = false, .features = {.projection = "hadamard"}});
+  ExpectSame({"--center-keys"}, {.center_keys = true});
+  ExpectSame({"--compat", "torch", "--causal"}, {.causal = true, .compat = Compat::kTorch});
+  const Tensor mean = Save("mean.npy", {2, 8});
+  AttentionOptions frozen{.causal = true, .center_keys = true};
+  frozen.key_mean = mean;
+  ExpectSame({"--causal", "--center-keys", dir_ / "mean.npy"}, frozen);
+}
+
+TEST_F(AttendCommand, ReadsMasksOfBooleansAndFloats) {
+  Tensor mask({9});
+  for (int64_t i = 0; i < 9; ++i) mask.Data<float>()[i] = i % 2 == 0 ? 1 : 0;
+  WriteNpy(dir_ / "mask.npy", mask);
+  ExpectSame({"--key-mask", dir_ / "mask.npy"}, {.key_mask = mask});
+  const std::string header = "{'descr': '|b1', 'fortran_order': False, 'shape': (9,), }\n";
+  WriteText(dir_ / "bool.npy", std::string("\x93NUMPY\x01\x00", 8) +
+                                   static_cast<char>(header.size()) + '\0' + header +
+                                   std::string("\1\0\1\0\1\0\1\0\1", 9));
+  ExpectSame({"--key-mask", dir_ / "bool.npy"}, {.key_mask = mask});
+}
+
+TEST_F(AttendCommand, WritesMatrixAndOmega) {
+  const ToolResult result = Run(
+      {"--features", "6", "--matrix", dir_ / "a.npy", "--save-omega", dir_ / "w.npy", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(ReadNpy(dir_ / "w.npy").shape(), (Shape{4, 6, 8}));
+  const Tensor matrix = ReadNpy(dir_ / "a.npy");
+  ASSERT_EQ(matrix.shape(), (Shape{4, 9, 9}));
+  double sum = 0;
+  for (int64_t j = 0; j < 9; ++j) sum += matrix.Data<float>()[j];
+  EXPECT_NEAR(sum, 1, 1e-5);
+  const std::string drawn = ReadText(dir_ / "out.npy");
+  ASSERT_EQ(Run({"--omega", dir_ / "w.npy"}).status, 0);
+  EXPECT_EQ(ReadText(dir_ / "out.npy"), drawn);
+}
+
+TEST_F(AttendCommand, ReportsRowsWithoutAPositiveDenominator) {
+  const ToolResult result = Run({"--map", "identity", "--features", "8", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_GT(nlohmann::json::parse(result.out)["nonpositive_rows"].get<int>(), 0);
+  EXPECT_NE(Run({"--map", "identity", "--features", "8"}).out.find("not positive"),
+            std::string::npos);
+}
+
+TEST_F(AttendCommand, GivesTheSameBytesForAnyNumberOfThreads) {
+  ASSERT_EQ(Run({"--threads", "1", "--causal"}).status, 0);
+  const std::string one = ReadText(dir_ / "out.npy");
+  for (const char* threads : {"2", "3", "8", "16"}) {
+    const ToolResult result = Run({"--threads", threads, "--causal"});
+    ASSERT_EQ(result.status, 0);
+    EXPECT_EQ(result.err, "");
+    EXPECT_EQ(ReadText(dir_ / "out.npy"), one) << threads;
+  }
+}
+
+TEST_F(AttendCommand, RefusesWhatDoesNotFit) {
+  ExpectError(Run({"--attention", "exakt"}), 2, "did you mean 'exact'?");
+  ExpectError(Run({"--causal", "--center-keys"}), 2, "frozen mean");
+  ExpectError(Run({"--causal", "--map", "oprf"}), 2, "--oprf-a");
+  ExpectError(Run({"--attention", "exact", "--save-omega", dir_ / "w.npy"}), 2,
+              "belong to --attention linear");
+  ExpectError(Run({"--attention", "exact", "--compat", "jax"}), 2, "does not have");
+  ExpectError(Run({"--chunk", "0"}), 2, "--chunk");
+  ExpectError(Run({"--matrix", dir_ / "out.npy"}), 2, "same file");
+  ExpectError(Run({"--device", "cuda"}), 1, "--device");
+  ExpectError(Run({"--device", "gpu"}), 2, "unknown name 'gpu'");
+  Save("short.npy", {2, 8, 8});
+  ExpectError(Run({"--key-mask", dir_ / "short.npy"}), 1, "key mask");
+  const auto with_k = [&](const char* name) {
+    return RunTool({"attend", "--q", dir_ / "q.npy", "--k", dir_ / name, "--v", dir_ / "v.npy",
+                    "--out", dir_ / "out.npy"});
+  };
+  ExpectError(with_k("short.npy"), 1, "as many values as keys");
+  Save("heads.npy", {3, 9, 8});
+  ExpectError(with_k("heads.npy"), 1, "heads");
+  Save("dim.npy", {2, 9, 7});
+  ExpectError(with_k("dim.npy"), 1, "dim 8");
+  ExpectError(with_k("missing.npy"), 1, "missing.npy");
+}
+
+}  // namespace
+}  // namespace favor
