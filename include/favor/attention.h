@@ -26,6 +26,8 @@ namespace favor {
 enum class Compat { kNone, kJax, kTorch };
 
 struct AttentionOptions {
+  static constexpr int64_t kMaxChunk = 1024;
+
   std::string attention = "linear";  // exact, linear, identity (out = v), uniform (mean of values)
   bool causal = false;               // query i sees keys 0 … i; as many keys as queries
   std::optional<double> scale;       // of q·k; default 1/√d
@@ -33,14 +35,18 @@ struct AttentionOptions {
   ConstView key_mask;  // 0: the key does not exist. [L], [B, L] or [B, H_kv, L]; none: all exist
   bool reference = false;  // plain loops in double
 
-  // Linear attention only.
+  // Linear attention only. With the map oprf and no A among its options, A comes from the
+  // statistics of the call: all queries and the keys that exist. Padded queries count too: for
+  // padded batches give an A.
   FeatureOptions features;
   std::optional<FeaturePlan>
       plan;  // a drawn map, one head for each query head; none: drawn from the context's seed
   bool center_keys = false;  // subtract a mean from keys: the same softmax, a smaller variance
-  ConstView key_mean;  // the mean, [d] or [H_kv, d], frozen; none: of this call's keys (not causal)
+  ConstView key_mean;  // the mean, [d] or one row for each head, frozen; none: of this call's keys
+                       // (not causal)
   Compat compat = Compat::kNone;
-  int64_t chunk = 64;  // rows of a causal chunk; any gives the same result within rounding
+  int64_t chunk =
+      64;  // rows of a causal chunk, up to kMaxChunk; any gives the same result within rounding
 };
 
 // The kinds of attention, for help texts and checks.
@@ -51,10 +57,10 @@ struct AttentionReport {
   int64_t empty_rows = 0;        // no key exists for the row: the output row is 0
 };
 
-// Throws kInvalidData for arrays that do not fit, kInvalidOption for options that exclude each
-// other: a causal call refuses statistics of its own data (a key mean, oprf's A), which would let
-// the future leak; give frozen ones. Memory beyond the arrays is independent of the length. The
-// output is f32 (f64 with `reference`).
+// Throws kInvalidData for arrays that do not fit or hold NaN or infinity (masked keys and values
+// may), kInvalidOption for options that exclude each other: a causal call refuses statistics of its
+// own data (a key mean, oprf's A), which would let the future leak; give frozen ones. Memory beyond
+// the arrays is independent of the length. The output is f32 (f64 with `reference`).
 Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
               const Context& context, AttentionReport* report = nullptr);
 

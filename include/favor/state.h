@@ -56,7 +56,9 @@ class AttentionState {
   // Causal attention of new tokens to the context and to each other up to themselves; they become
   // part of the context.
   Tensor Continue(ConstView q, ConstView k, ConstView v, const Context& context,
-                  AttentionReport* report = nullptr);
+                  ConstView key_mask = {}, AttentionReport* report = nullptr);
+
+  AttentionState Clone() const;  // to go on from one context in two ways
 
   // Sums before the division, in f64: e^{log_scale}·numerator and e^{log_scale}·denominator are the
   // sums over keys, so that reads of several states combine like the pieces of one softmax.

@@ -171,6 +171,9 @@ class Tensor {
 // f64 or f32 to f16 and bf16 rounds to nearest, ties to even.
 void Copy(ConstView from, View to);
 
+// The largest |x|: NaN where an element is NaN, infinity where one is infinite.
+double LargestAbsolute(ConstView values);
+
 // True when every element is finite.
 bool AllFinite(ConstView values);
 

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "attention/kinds.h"
+#include "attention/linear_heads.h"
 #include "attention/problem.h"
 #include "core/error_text.h"
 #include "favor/attention.h"
@@ -18,7 +20,7 @@ void RefuseLinearOptions(const AttentionOptions& options) {
       options.compat != Compat::kNone || options.center_keys || options.plan.has_value();
   if (given) {
     Throw(ErrorCode::kInvalidOption, "attend",
-          "given a plan, key centring or compat, which attention '{}' does not have",
+          "given a plan, key centring or compat: they belong to linear attention, not to '{}'",
           options.attention);
   }
 }
@@ -50,17 +52,28 @@ Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& opt
   const attention::Problem problem = attention::CheckProblem(q, k, v, options);
   Tensor out(problem.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
   const AttentionReport result = Dispatch(problem, options, context, out.view().AsRank4());
+  if (!AllFinite(out)) {
+    Throw(ErrorCode::kInvalidData, "attend", "the result exceeds the range of {}{}",
+          Name(out.type()),
+          options.renormalize ? ""
+                              : " (unnormalised sums of exponentials grow fast: use smaller inputs "
+                                "or the normalised output)");
+  }
   if (report != nullptr) *report = result;
   return out;
 }
 
 Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options,
                        const Context& context) {
-  const ConstView keys = k.AsRank4();
-  const int64_t length = keys.size(2), rows = q.AsRank4().size(2);
+  attention::Problem problem =
+      attention::CheckProblem(q, k, k, options);  // the keys stand in for values of their length
+  AttentionOptions one_plan = options;
+  if (options.attention == "linear")
+    one_plan.plan = attention::ChoosePlan(problem, options, context);
+  const int64_t length = problem.key_length;
   std::vector<int64_t> sizes;
   for (int axis = 0; axis < q.rank(); ++axis) sizes.push_back(q.size(axis));
-  if (!sizes.empty()) sizes.back() = length;
+  sizes.back() = length;
   Tensor matrix(Shape{std::span<const int64_t>(sizes)},
                 options.reference ? DataType::kF64 : DataType::kF32);
   for (int64_t first = 0; first < length; first += kMatrixColumns) {
@@ -68,21 +81,11 @@ Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options
     Tensor one_hot({length, columns});
     for (int64_t i = 0; i < columns; ++i) one_hot.Data<float>()[(first + i) * columns + i] = 1;
     // The same values for every batch and head: strides of 0.
-    std::vector<int64_t> value_sizes;
-    for (int axis = 0; axis + 2 < k.rank(); ++axis) value_sizes.push_back(k.size(axis));
-    value_sizes.insert(value_sizes.end(), {length, columns});
-    Strides strides{};
-    strides[static_cast<size_t>(k.rank() - 2)] = columns;
-    strides[static_cast<size_t>(k.rank() - 1)] = 1;
-    const ConstView values(one_hot.view().data(), DataType::kF32,
-                           Shape(std::span<const int64_t>(value_sizes)), strides, Device{});
-    const Tensor block = Attend(q, k, values, options, context);
-    const ConstView from = block.view().AsRank4();
-    const View to = matrix.view().AsRank4().Range(3, first, columns);
-    for (int64_t b = 0; b < from.size(0); ++b) {
-      for (int64_t h = 0; h < from.size(1); ++h)
-        Copy(from.At(b).At(h).Range(0, 0, rows), to.At(b).At(h));
-    }
+    problem.v =
+        ConstView(std::as_const(one_hot).view().data(), DataType::kF32,
+                  {problem.batch, problem.kv_heads, length, columns}, {0, 0, columns, 1}, Device{});
+    problem.value_dim = columns;
+    Dispatch(problem, one_plan, context, matrix.view().AsRank4().Range(3, first, columns));
   }
   return matrix;
 }

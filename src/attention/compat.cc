@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "attention/kinds.h"
+#include "attention/linear_heads.h"
 #include "core/element.h"
 #include "core/error_text.h"
 #include "core/parallel.h"
@@ -150,9 +151,9 @@ class CompatHead {
 
 AttentionReport Compatible(const Problem& problem, const AttentionOptions& options,
                            const Context& context, View out) {
-  const auto plan = options.plan ? *options.plan
-                                 : FeaturePlan::Draw(options.features, problem.heads, problem.dim,
-                                                     context.seed());
+  const FeaturePlan plan = ChoosePlan(problem, options, context);
+  if (!(problem.scale > 0))
+    Throw(ErrorCode::kInvalidOption, "scale", "given {}, expected a number above 0", problem.scale);
   const auto refuse = [](std::string_view what) {
     Throw(ErrorCode::kInvalidOption, "compat",
           "given {}, which the public implementations do not have", what);

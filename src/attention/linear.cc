@@ -19,7 +19,7 @@ using kernels::PrefixState;
 using kernels::RowCounts;
 
 constexpr int64_t kBlockRows = 4096;  // a block of a long sequence
-constexpr int64_t kMaxBlocks = 256;   // per head: states of a million tokens fit in 20 MB
+constexpr int64_t kMaxBlocks = 256;   // per head
 constexpr int64_t kManyGroups =
     16;  // so many heads keep threads busy without cutting causal sequences
 constexpr int64_t kQueryRows = 256;        // rows of a read task
@@ -31,40 +31,34 @@ AttentionReport ToReport(const RowCounts& counts) {
 
 // The two ways to compute, behind the same calls.
 struct FastKernels {
-  using Value = float;
   const Context& context;
   int64_t chunk;
 
-  void Append(const LinearHead& head, int64_t begin, int64_t end, PrefixState<float>& state) const {
-    kernels::cpu::AppendKeys(head.features, head.keys, begin, end, context, state);
+  void Append(const LinearHead& head, int64_t begin, int64_t end, PrefixState& state) const {
+    kernels::cpu::AppendKeys(*head.features, head.keys, begin, end, context, state);
   }
   RowCounts Read(const LinearHead& head, int64_t begin, int64_t end,
-                 const PrefixState<float>& state) const {
-    return kernels::cpu::ReadQueries(head.features, head.queries, begin, end, state, context,
+                 const PrefixState& state) const {
+    return kernels::cpu::ReadQueries(*head.features, head.queries, begin, end, state, context,
                                      head.out);
   }
-  RowCounts Causal(const LinearHead& head, int64_t begin, int64_t end,
-                   PrefixState<float>& state) const {
-    return kernels::cpu::Causal(head.features, head.queries, head.keys, begin, end, chunk, context,
+  RowCounts Causal(const LinearHead& head, int64_t begin, int64_t end, PrefixState& state) const {
+    return kernels::cpu::Causal(*head.features, head.queries, head.keys, begin, end, chunk, context,
                                 state, head.out);
   }
 };
 
 struct ReferenceKernels {
-  using Value = double;
-
-  void Append(const LinearHead& head, int64_t begin, int64_t end,
-              PrefixState<double>& state) const {
-    kernels::reference::AppendKeys(head.features, head.keys, begin, end, state);
+  void Append(const LinearHead& head, int64_t begin, int64_t end, PrefixState& state) const {
+    kernels::reference::AppendKeys(*head.features, head.keys, begin, end, state);
   }
   RowCounts Read(const LinearHead& head, int64_t begin, int64_t end,
-                 const PrefixState<double>& state) const {
-    return kernels::reference::ReadQueries(head.features, head.queries, begin, end, state,
+                 const PrefixState& state) const {
+    return kernels::reference::ReadQueries(*head.features, head.queries, begin, end, state,
                                            head.out);
   }
-  RowCounts Causal(const LinearHead& head, int64_t begin, int64_t end,
-                   PrefixState<double>& state) const {
-    return kernels::reference::Causal(head.features, head.queries, head.keys, begin, end, state,
+  RowCounts Causal(const LinearHead& head, int64_t begin, int64_t end, PrefixState& state) const {
+    return kernels::reference::Causal(*head.features, head.queries, head.keys, begin, end, state,
                                       head.out);
   }
 };
@@ -72,21 +66,21 @@ struct ReferenceKernels {
 template <class Kernels>
 class LinearCall {
  public:
-  using State = PrefixState<typename Kernels::Value>;
+  using State = PrefixState;
 
   LinearCall(const Problem& problem, const Context& context, const Kernels& kernels,
              const HeadMaker& maker, View out)
       : problem_(problem), context_(context), kernels_(kernels), maker_(maker), out_(out) {
     const int64_t length = problem.key_length;
     const bool cut = length > kBlockRows && !(problem.causal && problem.Groups() >= kManyGroups);
-    block_rows_ = cut ? std::max(kBlockRows, (length + kMaxBlocks - 1) / kMaxBlocks) : length;
+    const int64_t most = std::clamp<int64_t>(kStateBytes / maker.StateBytes(), 1, kMaxBlocks);
+    block_rows_ = cut ? std::max(kBlockRows, (length + most - 1) / most) : length;
     blocks_ = (length + block_rows_ - 1) / block_rows_;
   }
 
   RowCounts Run() {
-    const int64_t state_bytes = blocks_ * maker_.width() * (problem_.value_dim + 3) *
-                                static_cast<int64_t>(sizeof(typename Kernels::Value));
-    const int64_t at_a_time = std::max<int64_t>(1, kStateBytes / state_bytes);
+    const int64_t at_a_time =
+        std::max<int64_t>(1, kStateBytes / (blocks_ * maker_.StateBytes() + maker_.HeadBytes()));
     RowCounts counts;
     for (int64_t first = 0; first < problem_.Groups(); first += at_a_time) {
       counts += RunGroups(first, std::min(problem_.Groups(), first + at_a_time));
@@ -168,8 +162,9 @@ class LinearCall {
 
 AttentionReport Linear(const Problem& problem, const AttentionOptions& options,
                        const Context& context, View out) {
-  if (options.chunk < 1 || options.chunk > 65536) {
-    Throw(ErrorCode::kInvalidOption, "chunk", "given {}, expected 1 to 65536", options.chunk);
+  if (options.chunk < 1 || options.chunk > AttentionOptions::kMaxChunk) {
+    Throw(ErrorCode::kInvalidOption, "chunk", "given {}, expected 1 to {}", options.chunk,
+          AttentionOptions::kMaxChunk);
   }
   const HeadMaker maker(problem, options, context);
   if (options.reference) {

@@ -10,18 +10,6 @@
 namespace favor::attention {
 namespace {
 
-FeaturePlan ChoosePlan(const Problem& problem, const AttentionOptions& options,
-                       const Context& context) {
-  if (!options.plan)
-    return FeaturePlan::Draw(options.features, problem.heads, problem.dim, context.seed());
-  if (options.plan->heads() != problem.heads || options.plan->dim() != problem.dim) {
-    Throw(ErrorCode::kInvalidData, "attend",
-          "given a plan of {} heads of dim {} for {} heads of dim {}", options.plan->heads(),
-          options.plan->dim(), problem.heads, problem.dim);
-  }
-  return *options.plan;
-}
-
 double Element(const ConstView& rows, int64_t row, int64_t column) {
   return LoadElement(rows.data(), rows.type(), row * rows.stride(0) + column * rows.stride(1));
 }
@@ -49,7 +37,6 @@ struct RowStatistics {
 
 // mean_ij ‖x_i + y_j‖² over queries and existing keys.
 double MeanSquareOfSum(const RowStatistics& q, const RowStatistics& k) {
-  if (k.count == 0) return q.square / q.count;
   double dot = 0;
   for (size_t i = 0; i < q.sum.size(); ++i) dot += q.sum[i] * k.sum[i];
   return q.square / q.count + k.square / k.count + 2 * dot / (q.count * k.count);
@@ -57,24 +44,49 @@ double MeanSquareOfSum(const RowStatistics& q, const RowStatistics& k) {
 
 }  // namespace
 
-std::vector<double> FrozenMean(const ConstView& mean, int64_t kv_heads, int64_t dim) {
-  const bool fits = (mean.rank() == 1 && mean.size(0) == dim) ||
-                    (mean.rank() == 2 && mean.size(0) == kv_heads && mean.size(1) == dim);
+FeaturePlan ChoosePlan(const Problem& problem, const AttentionOptions& options,
+                       const Context& context) {
+  if (!options.plan)
+    return FeaturePlan::Draw(options.features, problem.heads, problem.dim, context.seed());
+  if (options.plan->heads() != problem.heads || options.plan->dim() != problem.dim) {
+    Throw(ErrorCode::kInvalidData, "attend",
+          "given a plan of {} heads of dim {} for {} heads of dim {}", options.plan->heads(),
+          options.plan->dim(), problem.heads, problem.dim);
+  }
+  return *options.plan;
+}
+
+void CheckCentring(const FeaturePlan& plan) {
+  if (plan.map().kernel != "softmax") {
+    Throw(ErrorCode::kInvalidOption, "key centring",
+          "given the map '{}', but only the softmax kernel is unchanged by it", plan.map().name);
+  }
+}
+
+std::vector<double> FrozenMean(const ConstView& mean, int64_t heads, int64_t dim) {
+  const bool fits =
+      (mean.rank() == 1 && mean.size(0) == dim) ||
+      (mean.rank() == 2 && mean.size(0) > 0 && heads % mean.size(0) == 0 && mean.size(1) == dim);
   if (!fits) {
-    Throw(ErrorCode::kInvalidData, "key mean", "given shape {}, expected [{}] or [{}, {}]",
-          mean.shape().ToString(), dim, kv_heads, dim);
+    Throw(ErrorCode::kInvalidData, "key mean",
+          "given shape {}, expected [{}] or a row of {} for each head", mean.shape().ToString(),
+          dim, dim);
   }
   if (!AllFinite(mean))
     Throw(ErrorCode::kInvalidData, "key mean", "given NaN or infinity, expected finite values");
   std::vector<double> values;
-  for (int64_t head = 0; head < kv_heads; ++head) {
+  for (int64_t head = 0; head < heads; ++head) {
+    const int64_t row = mean.rank() == 1 ? 0 : head / (heads / mean.size(0)) * mean.stride(0);
     for (int64_t i = 0; i < dim; ++i) {
-      const int64_t offset =
-          mean.rank() == 1 ? i * mean.stride(0) : head * mean.stride(0) + i * mean.stride(1);
-      values.push_back(LoadElement(mean.data(), mean.type(), offset));
+      values.push_back(
+          LoadElement(mean.data(), mean.type(), row + i * mean.stride(mean.rank() - 1)));
     }
   }
   return values;
+}
+
+int64_t HeadMaker::HeadBytes() const {
+  return data_a_ ? plan_.features() * (plan_.dim() + 3) * 12 : 0;
 }
 
 HeadMaker::HeadMaker(const Problem& problem, const AttentionOptions& options,
@@ -88,16 +100,13 @@ HeadMaker::HeadMaker(const Problem& problem, const AttentionOptions& options,
   if (frozen_mean && !options.center_keys) {
     Throw(ErrorCode::kInvalidOption, "key mean", "given a mean, but keys are not to be centred");
   }
-  if (options.center_keys && plan_.map().kernel != "softmax") {
-    Throw(ErrorCode::kInvalidOption, "key centring",
-          "given the map '{}', but only the softmax kernel is unchanged by it", plan_.map().name);
-  }
+  if (options.center_keys) CheckCentring(plan_);
   if (problem.causal && options.center_keys && !frozen_mean) {
     Throw(ErrorCode::kInvalidOption, "key centring",
           "the mean of a causal call's own keys would leak the future: give a frozen mean "
           "(--center-keys MEAN.npy)");
   }
-  if (frozen_mean) FrozenMean(options.key_mean, problem.kv_heads, problem.dim);
+  if (frozen_mean) frozen_mean_ = FrozenMean(options.key_mean, problem.heads, problem.dim);
   data_a_ =
       plan_.impl().head_features[0].map->traits->uses_oprf_a && plan_.options().oprf_a.empty();
   if (data_a_ && problem.causal) {
@@ -109,30 +118,33 @@ HeadMaker::HeadMaker(const Problem& problem, const AttentionOptions& options,
 LinearHead HeadMaker::Make(int64_t group, View out) const {
   LinearHead head;
   const double sqrt_scale = std::sqrt(problem_.scale);
-  head.features = plan_.impl().Head(problem_.Head(group));
+  const kernels::HeadFeatures& features = plan_.impl().Head(problem_.Head(group));
+  head.features = {std::shared_ptr<const void>(), &features};  // owned by the plan
   head.queries = {.queries = problem_.Queries(group), .sqrt_scale = sqrt_scale};
   head.keys = {.keys = problem_.Keys(group),
                .values = problem_.Values(group),
                .mask = problem_.Mask(group),
                .sqrt_scale = sqrt_scale};
   head.out = {.output = out, .normalize = options_.renormalize};
-  if (options_.center_keys) {
-    if (options_.key_mean.data() != nullptr) {
-      const std::vector<double> all =
-          FrozenMean(options_.key_mean, problem_.kv_heads, problem_.dim);
-      const auto first = all.begin() + problem_.KvHead(group) * problem_.dim;
-      head.mean.assign(first, first + problem_.dim);
-    } else {
-      const RowStatistics keys(head.keys.keys, head.keys.mask, {}, 1);
-      for (const double sum : keys.sum) head.mean.push_back(keys.count > 0 ? sum / keys.count : 0);
-    }
-    head.keys.mean = head.mean.data();
-    head.queries.key_mean = head.mean.data();
+  std::vector<double> mean;
+  if (!frozen_mean_.empty()) {
+    const auto first = frozen_mean_.begin() + problem_.Head(group) * problem_.dim;
+    mean.assign(first, first + problem_.dim);
+  } else if (options_.center_keys) {
+    const RowStatistics keys(head.keys.keys, head.keys.mask, {}, 1);
+    for (const double sum : keys.sum) mean.push_back(keys.count > 0 ? sum / keys.count : 0);
   }
   if (data_a_) {
     const RowStatistics q(head.queries.queries, nullptr, {}, sqrt_scale);
-    const RowStatistics k(head.keys.keys, head.keys.mask, head.mean, sqrt_scale);
-    kernels::SetOprfA(OptimalOprfA(MeanSquareOfSum(q, k), problem_.dim), head.features);
+    const RowStatistics k(head.keys.keys, head.keys.mask, mean, sqrt_scale);
+    auto own = std::make_shared<kernels::HeadFeatures>(features);
+    if (k.count > 0) kernels::SetOprfA(OptimalOprfA(MeanSquareOfSum(q, k), problem_.dim), *own);
+    head.features = own;
+  }
+  if (!mean.empty()) {
+    head.mean = std::make_shared<const std::vector<double>>(std::move(mean));
+    head.keys.mean = head.mean->data();
+    head.queries.key_mean = head.mean->data();
   }
   return head;
 }

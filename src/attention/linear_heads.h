@@ -3,6 +3,7 @@
 #ifndef FAVOR_ATTENTION_LINEAR_HEADS_H_
 #define FAVOR_ATTENTION_LINEAR_HEADS_H_
 
+#include <memory>
 #include <vector>
 
 #include "attention/problem.h"
@@ -12,24 +13,12 @@
 namespace favor::attention {
 
 struct LinearHead {
-  kernels::HeadFeatures features;
-  std::vector<double> mean;  // what keys.mean points to
+  std::shared_ptr<const kernels::HeadFeatures> features;  // the plan's, or one with this call's A
+  std::shared_ptr<const std::vector<double>>
+      mean;  // what keys.mean points to; null: keys are not centred
   kernels::KeyRows keys;
   kernels::QueryRows queries;
   kernels::OutputRows out;
-
-  LinearHead() = default;
-  LinearHead(LinearHead&& other) noexcept { *this = std::move(other); }
-  LinearHead& operator=(LinearHead&& other) noexcept {
-    features = std::move(other.features);
-    mean = std::move(other.mean);
-    keys = other.keys;
-    keys.mean = mean.empty() ? nullptr : mean.data();
-    queries = other.queries;
-    queries.key_mean = keys.mean;
-    out = other.out;
-    return *this;
-  }
 };
 
 class HeadMaker {
@@ -38,17 +27,31 @@ class HeadMaker {
   HeadMaker(const Problem& problem, const AttentionOptions& options, const Context& context);
 
   int64_t width() const { return plan_.width(); }
+  int64_t StateBytes() const {
+    return kernels::PrefixState::Bytes(plan_.width(), problem_.value_dim);
+  }
+  int64_t HeadBytes() const;  // of a LinearHead beyond the plan
   LinearHead Make(int64_t group, View out) const;
 
  private:
   const Problem& problem_;
   const AttentionOptions& options_;
   FeaturePlan plan_;
-  bool data_a_ = false;  // oprf's A from the call
+  bool data_a_ = false;              // oprf's A from the call
+  std::vector<double> frozen_mean_;  // [heads, d]; empty: none
 };
 
-// [d] or [H_kv, d] as means of every head; throws unless it fits.
-std::vector<double> FrozenMean(const ConstView& mean, int64_t kv_heads, int64_t dim);
+// The given plan, checked against the problem, or one drawn by the options.
+FeaturePlan ChoosePlan(const Problem& problem, const AttentionOptions& options,
+                       const Context& context);
+
+// Throws unless the map's kernel is unchanged (after the division) when a vector is subtracted from
+// all keys.
+void CheckCentring(const FeaturePlan& plan);
+
+// A mean of [d], or of one row for each of a divisor of `heads`, as [heads, d]; throws unless it
+// fits.
+std::vector<double> FrozenMean(const ConstView& mean, int64_t heads, int64_t dim);
 
 }  // namespace favor::attention
 

@@ -27,11 +27,52 @@ void CheckArray(std::string_view name, const ConstView& array) {
   }
 }
 
+// Sums of a chunk of values stay within float.
+constexpr double kLargestValue = 1e36;
+// Of scale·‖x‖²: up to here differences of exponents, kept in double, still mean something. Beyond,
+// attention has one key only.
+constexpr double kLargestNorm = 1e15;
+
+// The largest |x| of the rows that exist; throws where one holds NaN or infinity.
+double LargestFinite(std::string_view name, const ConstView& array,
+                     const std::vector<float>& mask) {
+  const ConstView rows = array.AsRank4();
+  double largest = 0;
+  for (int64_t group = 0; group < rows.size(0) * rows.size(1); ++group) {
+    const ConstView head = rows.At(group / rows.size(1)).At(group % rows.size(1));
+    for (int64_t row = 0; row < head.size(0); ++row) {
+      if (!mask.empty() && mask[static_cast<size_t>(group * head.size(0) + row)] == 0) continue;
+      const double most = LargestAbsolute(head.At(row));
+      if (!std::isfinite(most)) {
+        Throw(ErrorCode::kInvalidData, kWho,
+              "{}: given NaN or infinity in row {}, expected finite values", name, row);
+      }
+      largest = std::max(largest, most);
+    }
+  }
+  return largest;
+}
+
+void CheckNorms(std::string_view name, const ConstView& rows, const std::vector<float>& mask,
+                double scale) {
+  const double largest = LargestFinite(name, rows, mask),
+               dim = static_cast<double>(rows.size(rows.rank() - 1));
+  const double norm = std::fabs(scale) * largest * largest * dim;
+  if (norm > kLargestNorm) {
+    Throw(ErrorCode::kInvalidData, kWho,
+          "{}: given values up to {:.3g} at scale {:.3g}, expected scale·d·x² of at most {:.0e}",
+          name, largest, scale, kLargestNorm);
+  }
+}
+
 }  // namespace
 
 std::vector<float> ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_heads,
                               int64_t length) {
   if (mask.data() == nullptr) return {};
+  if (mask.device().kind != DeviceKind::kCpu)
+    Throw(ErrorCode::kUnavailable, "key mask", "given an array on {}, expected one on the cpu",
+          Name(mask.device()));
   const int rank = mask.rank();
   const bool fits = rank >= 1 && rank <= 3 && mask.size(rank - 1) == length &&
                     (rank < 2 || mask.size(0) == batch) && (rank < 3 || mask.size(1) == kv_heads);
@@ -58,6 +99,19 @@ std::vector<float> ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_h
     }
   }
   return expanded;
+}
+
+void CheckQueryRange(const ConstView& q, double scale) { CheckNorms("q", q, {}, scale); }
+void CheckKeyRange(const ConstView& k, const std::vector<float>& mask, double scale) {
+  CheckNorms("k", k, mask, scale);
+}
+
+void CheckValueRange(const ConstView& v, const std::vector<float>& mask) {
+  const double largest = LargestFinite("v", v, mask);
+  if (largest > kLargestValue) {
+    Throw(ErrorCode::kInvalidData, kWho, "v: given values up to {:.3g}, expected at most {:.0e}",
+          largest, kLargestValue);
+  }
 }
 
 Problem CheckProblem(ConstView q, ConstView k, ConstView v, const AttentionOptions& options) {
@@ -106,6 +160,9 @@ Problem CheckProblem(ConstView q, ConstView k, ConstView v, const AttentionOptio
   if (!std::isfinite(problem.scale))
     Throw(ErrorCode::kInvalidOption, "scale", "given {}, expected a finite number", problem.scale);
   problem.mask = ExpandMask(options.key_mask, problem.batch, problem.kv_heads, problem.key_length);
+  CheckQueryRange(problem.q, problem.scale);
+  CheckKeyRange(problem.k, problem.mask, problem.scale);
+  CheckValueRange(problem.v, problem.mask);
   std::vector<int64_t> sizes;
   for (int axis = 0; axis < q.rank(); ++axis) sizes.push_back(q.size(axis));
   sizes.back() = problem.value_dim;

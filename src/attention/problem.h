@@ -36,6 +36,12 @@ Problem CheckProblem(ConstView q, ConstView k, ConstView v, const AttentionOptio
 std::vector<float> ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_heads,
                               int64_t length);
 
+// Throw where a row that exists holds NaN, infinity or numbers too large for the arithmetic; the
+// mask as above, or empty.
+void CheckQueryRange(const ConstView& q, double scale);
+void CheckKeyRange(const ConstView& k, const std::vector<float>& mask, double scale);
+void CheckValueRange(const ConstView& v, const std::vector<float>& mask);
+
 }  // namespace favor::attention
 
 #endif  // FAVOR_ATTENTION_PROBLEM_H_

@@ -21,6 +21,9 @@ constexpr std::string_view kWho = "state";
 // q, or k and v, against the state: ranks, batch, heads, dims.
 void CheckRows(const AttentionState::Impl& impl, const ConstView& rows, int64_t dim, bool keys,
                std::string_view name) {
+  if (rows.data() == nullptr || rows.device().kind != DeviceKind::kCpu) {
+    Throw(ErrorCode::kUnavailable, kWho, "{}: expected an array on the cpu", name);
+  }
   const ConstView r = rows.AsRank4();
   const int64_t heads = impl.plan.heads();
   const bool heads_fit = keys ? r.size(1) > 0 && heads % r.size(1) == 0 : r.size(1) == heads;
@@ -32,6 +35,11 @@ void CheckRows(const AttentionState::Impl& impl, const ConstView& rows, int64_t 
   }
 }
 
+void CheckQueries(const AttentionState::Impl& impl, const ConstView& q) {
+  CheckRows(impl, q, impl.plan.dim(), false, "q");
+  attention::CheckQueryRange(q, impl.scale);
+}
+
 void CheckKeys(const AttentionState::Impl& impl, const ConstView& k, const ConstView& v) {
   CheckRows(impl, k, impl.plan.dim(), true, "k");
   CheckRows(impl, v, impl.value_dim, true, "v");
@@ -39,6 +47,16 @@ void CheckKeys(const AttentionState::Impl& impl, const ConstView& k, const Const
     Throw(ErrorCode::kInvalidData, kWho, "given k {} and v {}, expected the same heads and length",
           k.shape().ToString(), v.shape().ToString());
   }
+}
+
+// The expanded mask; keys and values that exist are in range.
+std::vector<float> CheckedMask(const AttentionState::Impl& impl, const ConstView& k,
+                               const ConstView& v, const ConstView& key_mask) {
+  const ConstView k4 = k.AsRank4();
+  std::vector<float> mask = attention::ExpandMask(key_mask, impl.batch, k4.size(1), k4.size(2));
+  attention::CheckKeyRange(k, mask, impl.scale);
+  attention::CheckValueRange(v, mask);
+  return mask;
 }
 
 Shape WithLast(const Shape& shape, std::vector<int64_t> last, int drop) {
@@ -103,16 +121,22 @@ AttentionState::AttentionState(const FeaturePlan& plan, const StateOptions& opti
   if (!(impl_->scale > 0) || !std::isfinite(impl_->scale)) {
     Throw(ErrorCode::kInvalidOption, "scale", "given {}, expected a number above 0", impl_->scale);
   }
-  if (options.key_mean.data() != nullptr)
+  if (options.key_mean.data() != nullptr) {
+    attention::CheckCentring(plan);
     impl_->mean = attention::FrozenMean(options.key_mean, plan.heads(), plan.dim());
+  }
   impl_->states.assign(static_cast<size_t>(impl_->Groups()),
-                       kernels::PrefixState<float>(plan.width(), options.value_dim));
+                       kernels::PrefixState(plan.width(), options.value_dim));
 }
 
 AttentionState::AttentionState(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 AttentionState::~AttentionState() = default;
 AttentionState::AttentionState(AttentionState&&) noexcept = default;
 AttentionState& AttentionState::operator=(AttentionState&&) noexcept = default;
+
+AttentionState AttentionState::Clone() const {
+  return AttentionState(std::make_unique<Impl>(*impl_));
+}
 
 const FeaturePlan& AttentionState::plan() const { return impl_->plan; }
 int64_t AttentionState::batch() const { return impl_->batch; }
@@ -126,14 +150,13 @@ int64_t AttentionState::tokens() const {
 }
 
 int64_t AttentionState::Bytes() const {
-  return impl_->Groups() * impl_->plan.width() * (8 + 4 + 4 * impl_->value_dim);
+  return impl_->Groups() * kernels::PrefixState::Bytes(impl_->plan.width(), impl_->value_dim);
 }
 
 void AttentionState::Append(ConstView k, ConstView v, const Context& context, ConstView key_mask) {
   CheckKeys(*impl_, k, v);
   const int64_t length = k.AsRank4().size(2);
-  const std::vector<float> mask =
-      attention::ExpandMask(key_mask, impl_->batch, k.AsRank4().size(1), length);
+  const std::vector<float> mask = CheckedMask(*impl_, k, v, key_mask);
   ParallelFor(context, impl_->Groups(), [&](int64_t group) {
     const GroupRows rows(*impl_, group);
     kernels::cpu::AppendKeys(rows.Features(), rows.Keys(k, v, mask), 0, length, context,
@@ -142,7 +165,7 @@ void AttentionState::Append(ConstView k, ConstView v, const Context& context, Co
 }
 
 Tensor AttentionState::Attend(ConstView q, const Context& context, AttentionReport* report) const {
-  CheckRows(*impl_, q, impl_->plan.dim(), false, "q");
+  CheckQueries(*impl_, q);
   Tensor out(WithLast(q.shape(), {impl_->value_dim}, 1));
   const View to = out.view().AsRank4();
   const int64_t length = q.AsRank4().size(2), reads = (length + kReadRows - 1) / kReadRows;
@@ -159,19 +182,20 @@ Tensor AttentionState::Attend(ConstView q, const Context& context, AttentionRepo
 }
 
 Tensor AttentionState::Continue(ConstView q, ConstView k, ConstView v, const Context& context,
-                                AttentionReport* report) {
-  CheckRows(*impl_, q, impl_->plan.dim(), false, "q");
+                                ConstView key_mask, AttentionReport* report) {
+  CheckQueries(*impl_, q);
   CheckKeys(*impl_, k, v);
   const int64_t length = q.AsRank4().size(2);
   if (k.AsRank4().size(2) != length) {
     Throw(ErrorCode::kInvalidData, kWho, "given {} queries and {} keys, expected the same number",
           length, k.AsRank4().size(2));
   }
+  const std::vector<float> mask = CheckedMask(*impl_, k, v, key_mask);
   Tensor out(WithLast(q.shape(), {impl_->value_dim}, 1));
   const View to = out.view().AsRank4();
   const AttentionReport result = SumCounts(context, impl_->Groups(), [&](int64_t group) {
     const GroupRows rows(*impl_, group);
-    return kernels::cpu::Causal(rows.Features(), rows.Queries(q), rows.Keys(k, v, {}), 0, length,
+    return kernels::cpu::Causal(rows.Features(), rows.Queries(q), rows.Keys(k, v, mask), 0, length,
                                 kernels::cpu::kDefaultChunk, context,
                                 impl_->states[static_cast<size_t>(group)],
                                 {.output = to.At(rows.batch).At(rows.head)});
@@ -181,7 +205,7 @@ Tensor AttentionState::Continue(ConstView q, ConstView k, ConstView v, const Con
 }
 
 AttentionState::Parts AttentionState::Read(ConstView q, const Context& context) const {
-  CheckRows(*impl_, q, impl_->plan.dim(), false, "q");
+  CheckQueries(*impl_, q);
   const Shape rows_shape = WithLast(q.shape(), {}, 1);
   Parts parts{Tensor(rows_shape, DataType::kF64),
               Tensor(WithLast(q.shape(), {impl_->value_dim}, 1), DataType::kF64),

@@ -20,6 +20,7 @@ namespace {
 
 constexpr const char* kFormat = "favor.state";
 constexpr const char* kVersion = "1";
+constexpr int64_t kMaxTokens = int64_t{1} << 53;
 
 template <class T>
 std::span<const std::byte> Raw(const std::vector<T>& values) {
@@ -100,9 +101,9 @@ void AttentionState::Save(const std::string& path) const {
   }
   const auto c = Gather<double>(
       impl, [](const auto& state) -> const auto& { return state.c; });
-  const auto s = Gather<float>(
+  const auto s = Gather<double>(
       impl, [](const auto& state) -> const auto& { return state.s; });
-  const auto z = Gather<float>(
+  const auto z = Gather<double>(
       impl, [](const auto& state) -> const auto& { return state.z; });
   std::vector<int64_t> tokens;
   for (const auto& state : impl.states) tokens.push_back(state.tokens);
@@ -119,8 +120,8 @@ void AttentionState::Save(const std::string& path) const {
   file.entries["omega"] = {"F64", {drawn, plan.features(), plan.dim()}, Raw(omega)};
   file.entries["oprf_a"] = {"F64", {drawn}, Raw(oprf_a)};
   file.entries["c"] = {"F64", {b, h, width}, Raw(c)};
-  file.entries["s"] = {"F32", {b, h, width, impl.value_dim}, Raw(s)};
-  file.entries["z"] = {"F32", {b, h, width}, Raw(z)};
+  file.entries["s"] = {"F64", {b, h, width, impl.value_dim}, Raw(s)};
+  file.entries["z"] = {"F64", {b, h, width}, Raw(z)};
   file.entries["tokens"] = {"I64", {b, h}, Raw(tokens)};
   if (!impl.mean.empty()) file.entries["key_mean"] = {"F64", {h, plan.dim()}, Raw(impl.mean)};
   io::WriteFileAtomically(path, io::SerializeSafetensors(file));
@@ -129,6 +130,7 @@ void AttentionState::Save(const std::string& path) const {
 AttentionState AttentionState::Parse(std::span<const std::byte> bytes, const std::string& name) {
   const io::Safetensors file = io::ParseSafetensors(bytes, name);
   const Reader read(file, name);
+  read.Text("checksum");  // must be there; it has been checked
   if (read.Text("format") != kFormat) read.Fail("is a safetensors file, but no state of favor");
   if (read.Text("version") != kVersion)
     read.Fail(fmt::format("is a state of version '{}', expected {}",
@@ -160,7 +162,8 @@ AttentionState AttentionState::Parse(std::span<const std::byte> bytes, const std
     if (width != plan.width())
       read.Fail(fmt::format("has states of width {}, its map has {}", width, plan.width()));
     const auto c = read.Values<double>("c", {b, heads, width}, /*minus_infinity=*/true);
-    const auto s = read.Values<float>("s", s_shape), z = read.Values<float>("z", {b, heads, width});
+    const auto s = read.Values<double>("s", s_shape),
+               z = read.Values<double>("z", {b, heads, width});
     const auto tokens = read.Values<int64_t>("tokens", {b, heads});
     AttentionState state(plan, state_options);
     for (size_t group = 0; group < state.impl_->states.size(); ++group) {
@@ -174,7 +177,7 @@ AttentionState AttentionState::Parse(std::span<const std::byte> bytes, const std
       to.s.assign(s.begin() + static_cast<int64_t>(first_s),
                   s.begin() + static_cast<int64_t>(first_s + w * static_cast<size_t>(dv)));
       to.tokens = tokens[group];
-      if (to.tokens < 0) read.Fail("has a negative number of tokens");
+      if (to.tokens < 0 || to.tokens > kMaxTokens) read.Fail("has an absurd number of tokens");
       for (const double value : to.c) {
         if ((value == -INFINITY) != to.IsEmpty())
           read.Fail("its maxima and its number of tokens disagree");
@@ -191,6 +194,9 @@ AttentionState AttentionState::Parse(std::span<const std::byte> bytes, const std
 
 AttentionState AttentionState::Load(const std::string& path) {
   io::InputFile file(path);
+  if (!file.Size())
+    Throw(ErrorCode::kInvalidData, Printable(path),
+          "given a device or pipe, expected a state file");
   const std::string bytes = file.ReadRest();
   return Parse(std::as_bytes(std::span(bytes)), path);
 }

@@ -15,8 +15,8 @@ struct AttentionState::Impl {
   int64_t batch = 1;
   int64_t value_dim = 0;
   double scale = 1;
-  std::vector<double> mean;                         // [heads, d]; empty: keys are not centred
-  std::vector<kernels::PrefixState<float>> states;  // [batch, heads]
+  std::vector<double> mean;                  // [heads, d]; empty: keys are not centred
+  std::vector<kernels::PrefixState> states;  // [batch, heads]
 
   int64_t Groups() const { return batch * plan.heads(); }
   const double* Mean(int64_t head) const {

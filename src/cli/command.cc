@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <map>
 #include <new>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "core/error_text.h"
@@ -18,8 +20,15 @@ namespace {
 constexpr int kFailed = 1, kWrongUsage = 2;
 
 int Report(std::string_view message, int status) {
-  fmt::print(stderr, "favor: error: {}\n", message);
+  const std::string line = fmt::format("favor: error: {}\n", message);
+  std::fwrite(line.data(), 1, line.size(),
+              stderr);  // where stderr is closed there is nobody to tell
   return status;
+}
+
+int Flush() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  return Report("output: writing to standard output failed", kFailed);
 }
 
 // The names of all options and commands of `app`, for suggestions.
@@ -70,6 +79,9 @@ std::span<const Command> AllCommands() {
 }
 
 int Main(int argc, char** argv) {
+  std::signal(
+      SIGXFSZ,
+      SIG_IGN);  // a file that grows too large is an error of the write, not the end of the process
   CLI::App app("favor: linear-time attention. Feature maps, projections and what they estimate.",
                "favor");
   app.set_version_flag("--version", "favor " FAVOR_VERSION, "Print the version");
@@ -89,22 +101,22 @@ int Main(int argc, char** argv) {
       return kWrongUsage;
     }
     runs.at(chosen[0])();
-    if (std::fflush(stdout) != 0)
-      return Report("output: writing to standard output failed", kFailed);
-    return 0;
+    return Flush();
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
     fmt::print("{}", chosen.empty() ? app.help() : chosen[0]->help("favor"));
-    return 0;
+    return Flush();
   } catch (const CLI::CallForVersion& version) {
     fmt::print("{}\n", version.what());
-    return 0;
+    return Flush();
   } catch (const CLI::ParseError& error) {
     return Report(Explain(app, error), kWrongUsage);
   } catch (const Error& error) {
     return Report(error.what(), error.code() == ErrorCode::kInvalidOption ? kWrongUsage : kFailed);
   } catch (const std::bad_alloc&) {
     return Report("memory: not enough for this request", kFailed);
+  } catch (const std::system_error& error) {
+    return Report(fmt::format("output: {}", error.what()), kFailed);
   } catch (const std::exception& error) {
     return Report(error.what(), kFailed);
   }

@@ -1,7 +1,11 @@
 #include "cli/options.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 
 #include "core/error_text.h"
 #include "favor/npy.h"
@@ -10,8 +14,9 @@
 namespace favor::cli {
 namespace {
 
+// "command: --option"; a group of options belongs to the command above it.
 std::string Who(const CLI::App& app, const std::string& option) {
-  return app.get_name() + ": " + option;
+  return (app.get_name().empty() ? app.get_parent()->get_name() : app.get_name()) + ": " + option;
 }
 
 // The whole of `text` as a number.
@@ -81,6 +86,21 @@ CLI::Option* AddChoice(CLI::App& app, const std::string& name,
       ->default_str(shown);
 }
 
+CLI::Option* AddPath(CLI::App& app, const std::string& name, const std::string& placeholder,
+                     std::string& path, const std::string& help) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [&app, &path, name](const std::string& text) {
+            if (text.empty())
+              Throw(ErrorCode::kInvalidOption, Who(app, name),
+                    "given an empty path, expected a file");
+            path = text;
+          },
+          help)
+      ->type_name(placeholder);
+}
+
 void AddRunOptions(CLI::App& app, RunOptions& options) {
   AddInteger(app, "--threads", 1, Context::kMaxThreads, options.threads,
              "Number of threads; results do not depend on it")
@@ -88,37 +108,63 @@ void AddRunOptions(CLI::App& app, RunOptions& options) {
   AddInteger(app, "--seed", 0, INT64_MAX, options.seed, "Seed of every random draw");
 }
 
-void AddFeatureOptions(CLI::App& app, FeatureOptions& options) {
+void AddFeatureOptions(CLI::App& app, FeatureArguments& arguments) {
+  FeatureOptions& options = arguments.options;
   std::vector<std::string_view> maps, projections;
   for (const FeatureMapInfo& map : Maps()) maps.push_back(map.name);
   for (const ProjectionInfo& projection : Projections()) projections.push_back(projection.name);
-  AddChoice(app, "--map", maps, options.map, "Feature map (favor info lists them)");
-  AddChoice(app, "--projection", projections, options.projection,
-            "How ω is drawn (favor info lists the ways)");
-  AddInteger(app, "--features", 1, FeaturePlan::kMaxFeatures, options.features,
-             "Number m of rows of ω; maps in two parts have 2m features");
-  app.add_option_function<std::string>(
-         "--omega-norm",
-         [&app, &options](const std::string& text) {
-           if (text != Name(OmegaNorm::kChi) && text != Name(OmegaNorm::kSqrtD)) {
-             Throw(ErrorCode::kInvalidOption, Who(app, "--omega-norm"),
-                   "given '{}', expected chi or sqrt-d", Printable(text));
-           }
-           options.omega_norm = text == Name(OmegaNorm::kChi) ? OmegaNorm::kChi : OmegaNorm::kSqrtD;
-         },
-         "Lengths of ω's rows: chi (unbiased) or sqrt-d")
-      ->type_name("NAME")
-      ->default_str("the map's");
-  app.add_flag("--shared-omega", options.shared_omega, "One ω for all heads");
-  AddNumber(app, "--kernel-epsilon", "Added to every feature of a generalized map",
-            [&options](double value) { options.kernel_epsilon = value; })
-      ->default_str("the map's");
-  AddNumber(app, "--oprf-a", "The constant A < 1/8 of the map oprf, the same for queries and keys",
-            [&options](double value) { options.oprf_a = {value}; });
+  CLI::Option* map =
+      AddChoice(app, "--map", maps, options.map, "Feature map (favor info lists them)");
+  CLI::Option* projection = AddChoice(app, "--projection", projections, options.projection,
+                                      "How ω is drawn (favor info lists the ways)");
+  CLI::Option* features =
+      AddInteger(app, "--features", 1, FeaturePlan::kMaxFeatures, options.features,
+                 "Number m of rows of ω; maps in two parts have 2m features");
+  CLI::Option* norm =
+      app.add_option_function<std::string>(
+             "--omega-norm",
+             [&app, &options](const std::string& text) {
+               if (text != Name(OmegaNorm::kChi) && text != Name(OmegaNorm::kSqrtD)) {
+                 Throw(ErrorCode::kInvalidOption, Who(app, "--omega-norm"),
+                       "given '{}', expected chi or sqrt-d", Printable(text));
+               }
+               options.omega_norm =
+                   text == Name(OmegaNorm::kChi) ? OmegaNorm::kChi : OmegaNorm::kSqrtD;
+             },
+             "Lengths of ω's rows: chi (unbiased) or sqrt-d")
+          ->type_name("NAME")
+          ->default_str("the map's");
+  CLI::Option* shared = app.add_flag("--shared-omega", options.shared_omega, "One ω for all heads");
+  CLI::Option* epsilon =
+      AddNumber(app, "--kernel-epsilon", "Added to every feature of a generalized map",
+                [&options](double value) { options.kernel_epsilon = value; })
+          ->default_str("the map's");
+  CLI::Option* a = AddNumber(app, "--oprf-a",
+                             "The constant A < 1/8 of the map oprf, the same for queries and keys",
+                             [&options](double value) { options.oprf_a = {value}; });
+  CLI::Option* omega = AddPath(app, "--omega", "W.npy", arguments.omega,
+                               "A given ω, [m,d] or [H,m,d], instead of a drawn one");
+  arguments.all = {map, projection, features, norm, shared, epsilon, a, omega};
+  arguments.drawing = {projection, features, norm, shared};
 }
 
-FeaturePlan MakePlan(const FeatureOptions& options, const std::string& omega_path, int64_t heads,
-                     int64_t dim, uint64_t seed) {
+void FeatureArguments::Check(std::string_view who) const {
+  if (omega.empty()) return;
+  for (const CLI::Option* option : drawing) {
+    if (option->count() > 0) {
+      Throw(ErrorCode::kInvalidOption, who, "given --omega and {}, which says how to draw one",
+            option->get_name());
+    }
+  }
+}
+
+bool FeatureArguments::Given() const {
+  return std::ranges::any_of(all, [](const CLI::Option* option) { return option->count() > 0; });
+}
+
+FeaturePlan MakePlan(const FeatureArguments& arguments, int64_t heads, int64_t dim, uint64_t seed) {
+  const FeatureOptions& options = arguments.options;
+  const std::string& omega_path = arguments.omega;
   if (omega_path.empty()) return FeaturePlan::Draw(options, heads, dim, seed);
   const Tensor omega = ReadNpy(omega_path);
   if (omega.shape().rank() < 2 || omega.shape()[omega.shape().rank() - 1] != dim) {
@@ -146,6 +192,36 @@ Tensor ReadRows(const std::string& path) {
   return rows;
 }
 
-void RequireWritable(const std::string& path) { io::AtomicFile probe(path); }
+void CheckFiles(std::string_view who, const std::vector<std::string>& outputs,
+                const std::vector<std::string>& inputs) {
+  namespace fs = std::filesystem;
+  // The same file under two names; devices such as /dev/null may serve twice.
+  const auto same = [](const std::string& a, const std::string& b) {
+    std::error_code ignored;
+    if (fs::exists(a, ignored) && !fs::is_regular_file(a, ignored)) return false;
+    return fs::weakly_canonical(a, ignored) == fs::weakly_canonical(b, ignored);
+  };
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].empty()) continue;
+    for (size_t j = 0; j < i; ++j) {
+      if (!outputs[j].empty() && same(outputs[i], outputs[j])) {
+        Throw(ErrorCode::kInvalidOption, who, "two outputs go to the same file '{}'",
+              Printable(outputs[i]));
+      }
+    }
+    for (const std::string& input : inputs) {
+      if (!input.empty() && same(outputs[i], input)) {
+        Throw(ErrorCode::kInvalidOption, who, "the output '{}' would overwrite an input",
+              Printable(outputs[i]));
+      }
+    }
+    io::AtomicFile probe(outputs[i]);
+  }
+}
+
+void PrintJson(const nlohmann::json& value) {
+  // Paths may hold bytes that are no UTF-8.
+  fmt::print("{}\n", value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
 
 }  // namespace favor::cli

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,10 @@ CLI::Option* AddChoice(CLI::App& app, const std::string& name,
                        std::vector<std::string_view> choices, std::string& value,
                        const std::string& help);
 
+// A file or folder; an empty text (an unset variable of a script) is refused.
+CLI::Option* AddPath(CLI::App& app, const std::string& name, const std::string& placeholder,
+                     std::string& path, const std::string& help);
+
 // --threads and --seed.
 struct RunOptions {
   int64_t threads = 0;
@@ -37,20 +42,33 @@ struct RunOptions {
 };
 void AddRunOptions(CLI::App& app, RunOptions& options);
 
-// --map, --projection, --features, --omega-norm, --shared-omega, --kernel-epsilon, --oprf-a.
-void AddFeatureOptions(CLI::App& app, FeatureOptions& options);
+// --map, --projection, --features, --omega-norm, --shared-omega, --kernel-epsilon, --oprf-a, and
+// --omega for a given ω.
+struct FeatureArguments {
+  FeatureOptions options;
+  std::string omega;
+  std::vector<CLI::Option*> all, drawing;  // every option; those that say how ω is drawn
+
+  // Throws where options say how to draw an ω that is given.
+  void Check(std::string_view who) const;
+  bool Given() const;  // any of them
+};
+void AddFeatureOptions(CLI::App& app, FeatureArguments& arguments);
 
 // The plan of --omega W.npy, or one drawn by the options.
-FeaturePlan MakePlan(const FeatureOptions& options, const std::string& omega_path, int64_t heads,
-                     int64_t dim, uint64_t seed);
+FeaturePlan MakePlan(const FeatureArguments& arguments, int64_t heads, int64_t dim, uint64_t seed);
 
 int64_t Heads(const Shape& shape);  // of [L, d], [H, L, d] or [B, H, L, d]
 
 // An array of finite numbers from a file, [L, d], [H, L, d] or [B, H, L, d].
 Tensor ReadRows(const std::string& path);
 
-// Fails now, before any work, where `path` could not be written later.
-void RequireWritable(const std::string& path);
+// Fails now, before any work, where an output could not be written later, or is also another output
+// or an input. Empty paths are options that were not given.
+void CheckFiles(std::string_view who, const std::vector<std::string>& outputs,
+                const std::vector<std::string>& inputs);
+
+void PrintJson(const nlohmann::json& value);
 
 }  // namespace favor::cli
 

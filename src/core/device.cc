@@ -71,6 +71,12 @@ void CopyBytes(void* to, const Device& to_device, const void* from, const Device
 #endif
 }
 
+void UseDevice([[maybe_unused]] const Device& device) {
+#if FAVOR_CUDA
+  if (device.kind == DeviceKind::kCuda) CheckCuda(cudaSetDevice(device.index), "select GPU");
+#endif
+}
+
 bool BuiltWithCuda() {
 #if FAVOR_CUDA
   return true;

@@ -20,6 +20,9 @@ std::shared_ptr<std::byte> AllocateOn(const Device& device, int64_t bytes);
 void CopyBytes(void* to, const Device& to_device, const void* from, const Device& from_device,
                int64_t bytes);
 
+// Makes a GPU the current one of this thread; nothing for the CPU.
+void UseDevice(const Device& device);
+
 bool BuiltWithCuda();
 
 struct GpuInfo {

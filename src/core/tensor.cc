@@ -197,13 +197,27 @@ void Copy(ConstView from, View to) {
   });
 }
 
-bool AllFinite(ConstView values) {
+double LargestAbsolute(ConstView values) {
   RequireCpu(values.device(), "values");
-  bool finite = true;
+  if (values.type() == DataType::kF32 && values.IsContiguous()) {
+    // Two loops that vectorise: 0·x is NaN unless x is finite, and a maximum may skip NaN.
+    const auto* data = static_cast<const float*>(values.data());
+    float largest = 0, poison = 0;
+    for (int64_t i = 0; i < values.shape().Elements(); ++i) {
+      const float size = std::fabs(data[i]);
+      largest = size > largest ? size : largest;
+      poison += 0 * data[i];
+    }
+    return poison == 0 ? largest : std::isinf(largest) ? largest : poison;
+  }
+  double largest = 0;
   ForEachElement(values, values, [&](int64_t offset, int64_t) {
-    finite = finite && std::isfinite(LoadElement(values.data(), values.type(), offset));
+    const double size = std::fabs(LoadElement(values.data(), values.type(), offset));
+    if (!(size <= largest)) largest = std::isnan(largest) ? largest : size;
   });
-  return finite;
+  return largest;
 }
+
+bool AllFinite(ConstView values) { return std::isfinite(LargestAbsolute(values)); }
 
 }  // namespace favor

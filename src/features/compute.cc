@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/device.h"
 #include "core/error_text.h"
 #include "core/parallel.h"
 #include "features/plan.h"
@@ -85,6 +86,7 @@ void FeatureExponents(const FeaturePlan& plan, ConstView x, const Context& conte
   if (x.device().kind == DeviceKind::kCuda) {
 #if FAVOR_CUDA
     CheckArray("x", x, x.shape(), DataType::kF32, x.device());
+    UseDevice(x.device());
     ForEachHead(plan, x.shape(), [&](const kernels::HeadFeatures& head, int64_t row, int64_t rows) {
       kernels::cuda::Features(head, x.Data<float>() + row * d, rows,
                               exponents.Data<float>() + row * width,

@@ -77,7 +77,8 @@ double ChooseOprfA(const FeatureOptions& options, const MapTraits& traits, int64
   }
   const double a = given[given.size() == 1 ? 0 : static_cast<size_t>(head)];
   if (!(a < 0.125 && a > -1e6)) {
-    Throw(ErrorCode::kInvalidOption, "oprf A", "given {}, expected a number below 1/8", a);
+    Throw(ErrorCode::kInvalidOption, "oprf A", "given {}, expected a number from -1e6 to below 1/8",
+          a);
   }
   return a;
 }

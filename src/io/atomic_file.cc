@@ -40,7 +40,8 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(ResolveLi
     return;
   }
   if (exists && access(target_.c_str(), W_OK) != 0) Fail("cannot be written");
-  temporary_ = target_ + ".XXXXXX";
+  // A short name of its own, since the target's may be as long as a name can be.
+  temporary_ = (std::filesystem::path(target_).parent_path() / ".favor-XXXXXX").string();
   descriptor_ = mkostemp(temporary_.data(), O_CLOEXEC);
   if (descriptor_ < 0) {
     temporary_.clear();

@@ -240,12 +240,13 @@ Layout ParseLayout(std::string_view start, size_t total, const std::string& name
   const size_t room =
       data_bytes / item + 1;  // one more than fits, so that products cannot overflow
   size_t expected = 1;
+  const bool empty = std::ranges::find(header.shape, 0) != header.shape.end();
   for (const int64_t size : header.shape) {
-    if (size != 0 && expected > room / static_cast<size_t>(size)) {
+    if (!empty && expected > room / static_cast<size_t>(size)) {
       fail(fmt::format("truncated: shape {} of {} needs more than the {} data bytes of the file",
                        Describe(header.shape), Name(type), data_bytes));
     }
-    expected *= static_cast<size_t>(size);
+    expected = empty ? 0 : expected * static_cast<size_t>(size);
   }
   if (expected * item != data_bytes) {
     fail(fmt::format("{}: shape {} of {} needs {} data bytes, the file has {}",

@@ -27,9 +27,16 @@ std::string_view DtypeOf() {
   if constexpr (std::is_same_v<T, int64_t>) return "I64";
 }
 
-std::string Checksum(std::span<const std::byte> data) {
+// FNV-1a of the data and of the header without its checksum.
+std::string Checksum(std::span<const std::byte> data, Json header) {
+  if (header.contains("__metadata__")) header["__metadata__"].erase("checksum");
   uint64_t hash = 0xcbf29ce484222325;
-  for (const std::byte byte : data) hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001b3;
+  const auto add = [&](std::span<const std::byte> bytes) {
+    for (const std::byte byte : bytes) hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001b3;
+  };
+  const std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
+  add(data);
+  add(std::as_bytes(std::span(text)));
   return fmt::format("fnv1a:{:016x}", hash);
 }
 
@@ -57,8 +64,8 @@ class Parser {
     }
     CheckTiling(result);
     const auto checksum = result.metadata.find("checksum");
-    if (checksum != result.metadata.end() && checksum->second != Checksum(data_))
-      Fail("its checksum does not match its data");
+    if (checksum != result.metadata.end() && checksum->second != Checksum(data_, header))
+      Fail("its checksum does not match its contents");
     return result;
   }
 
@@ -168,7 +175,7 @@ std::string SerializeSafetensors(const Safetensors& contents) {
     header[key] = {
         {"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {begin, data.size()}}};
   }
-  header["__metadata__"]["checksum"] = Checksum(std::as_bytes(std::span(data)));
+  header["__metadata__"]["checksum"] = Checksum(std::as_bytes(std::span(data)), header);
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');  // data begins aligned
   std::string file(8, '\0');

@@ -34,8 +34,8 @@ struct Safetensors {
 };
 
 // Entries point into `bytes`. Checks every length and offset, that entries tile the data without
-// gap or overlap, and the checksum (FNV-1a of the data, in the metadata as "checksum") where there
-// is one. Throws kInvalidData.
+// gap or overlap, and the checksum (FNV-1a of data and header, in the metadata as "checksum") where
+// there is one. Throws kInvalidData.
 Safetensors ParseSafetensors(std::span<const std::byte> bytes, const std::string& name);
 
 // The file's bytes, with a checksum added to the metadata.

@@ -70,25 +70,24 @@ struct OutputRows {
 namespace reference {
 // Token by token, in double.
 void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
-                PrefixState<double>& state);
+                PrefixState& state);
 RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t begin, int64_t end,
-                      const PrefixState<double>& state, const OutputRows& out);
+                      const PrefixState& state, const OutputRows& out);
 RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
-                 int64_t begin, int64_t end, PrefixState<double>& state, const OutputRows& out);
+                 int64_t begin, int64_t end, PrefixState& state, const OutputRows& out);
 }  // namespace reference
 
 namespace cpu {
 constexpr int64_t kDefaultChunk = 64;
 
 void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
-                const Context& context, PrefixState<float>& state);
+                const Context& context, PrefixState& state);
 RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t begin, int64_t end,
-                      const PrefixState<float>& state, const Context& context,
-                      const OutputRows& out);
+                      const PrefixState& state, const Context& context, const OutputRows& out);
 // Rows [begin, end) after those in `state`, `chunk` at a time; the state moves on to the end.
 RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
                  int64_t begin, int64_t end, int64_t chunk, const Context& context,
-                 PrefixState<float>& state, const OutputRows& out);
+                 PrefixState& state, const OutputRows& out);
 }  // namespace cpu
 
 }  // namespace favor::kernels

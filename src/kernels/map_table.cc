@@ -12,8 +12,9 @@ void Evaluate(const MapTile<T>& tile, T* exponents, T* factors) {
     const T* u = tile.u;
     for (int64_t r = 0; r < tile.features; ++r) {
       for (int64_t lane = 0; lane < tile.lanes; ++lane, ++u, ++exponents, ++factors) {
-        *exponents = Map::Exponent(*u, part, tile.epsilon) + kNormSlope * tile.half_norm[lane] +
-                     tile.offset[r];
+        *exponents = Map::Exponent(*u, part, tile.epsilon) + tile.offset[r];
+        if constexpr (kNormSlope != 0)
+          *exponents += kNormSlope * tile.half_norm[lane];  // 0·∞ is NaN
         *factors = Map::Factor(*u, part, tile.epsilon);
       }
     }

@@ -25,20 +25,18 @@ RowCounts StoreRow(const OutputRows& out, int64_t row, int64_t value_dim, bool h
     for (int64_t v = 0; v < value_dim; ++v) out.numerator[row * value_dim + v] = value(v);
   }
   if (out.output.data() == nullptr) return counts;
-  double factor = 0;
-  if (has_keys) {
-    if (!out.normalize) {
-      factor = std::exp(log_scale);
-      counts.nonpositive = 0;  // no denominator is used
-    } else if (denominator > 0) {
-      factor = 1 / denominator;
-    }
-  }
+  const bool divide = out.normalize && has_keys && denominator > 0;
+  if (!out.normalize) counts.nonpositive = 0;  // no denominator is used
   const View to = out.output;
   const int64_t offset = row * to.stride(0);
   for (int64_t v = 0; v < value_dim; ++v) {
-    StoreElement(to.data(), to.type(), offset + v * to.stride(1),
-                 factor == 0 ? 0 : value(v) * factor);
+    const double n = value(v);
+    double result = 0;
+    if (divide) result = n / denominator;
+    // Through the logarithm: e^ρ alone may overflow where the sum does not.
+    if (!out.normalize && has_keys && n != 0)
+      result = std::copysign(std::exp(log_scale + std::log(std::fabs(n))), n);
+    StoreElement(to.data(), to.type(), offset + v * to.stride(1), result);
   }
   return counts;
 }

@@ -16,41 +16,39 @@
 
 namespace favor::kernels {
 
-template <class T>
+// Sums are double: a float that has grown over a million keys no longer feels the next one. They
+// are m·(value_dim + 1) numbers a head.
 struct PrefixState {
   PrefixState() = default;
   PrefixState(int64_t features_width, int64_t values)
       : width(features_width),
         value_dim(values),
         c(static_cast<size_t>(width), -std::numeric_limits<double>::infinity()),
-        s(static_cast<size_t>(width * value_dim), T(0)),
-        z(static_cast<size_t>(width), T(0)) {}
+        s(static_cast<size_t>(width * value_dim), 0.0),
+        z(static_cast<size_t>(width), 0.0) {}
 
   bool IsEmpty() const { return tokens == 0; }
+  static int64_t Bytes(int64_t width, int64_t value_dim) { return width * (value_dim + 2) * 8; }
 
   int64_t width = 0;
   int64_t value_dim = 0;
-  int64_t tokens = 0;  // keys that exist (not masked)
-  std::vector<double>
-      c;  // [width]; −∞ before the first key. Double: differences of large exponents stay exact
-  std::vector<T> s;  // [width, value_dim]
-  std::vector<T> z;  // [width]
+  int64_t tokens = 0;     // keys that exist (not masked)
+  std::vector<double> c;  // [width]; −∞ before the first key
+  std::vector<double> s;  // [width, value_dim]
+  std::vector<double> z;  // [width]
 };
 
 // Turns `state` into the state of its keys and of `other`'s.
-template <class T>
-void MergeInto(const PrefixState<T>& other, PrefixState<T>& state) {
+inline void MergeInto(const PrefixState& other, PrefixState& state) {
   if (other.IsEmpty()) return;
   for (int64_t r = 0; r < state.width; ++r) {
     const auto i = static_cast<size_t>(r);
     const double c = std::max(state.c[i], other.c[i]);
-    if (c == -std::numeric_limits<double>::infinity()) continue;
-    const T mine = static_cast<T>(std::exp(state.c[i] - c)),
-            theirs = static_cast<T>(std::exp(other.c[i] - c));
+    const double mine = std::exp(state.c[i] - c), theirs = std::exp(other.c[i] - c);
     state.c[i] = c;
     state.z[i] = mine * state.z[i] + theirs * other.z[i];
-    T* s = state.s.data() + r * state.value_dim;
-    const T* o = other.s.data() + r * state.value_dim;
+    double* s = state.s.data() + r * state.value_dim;
+    const double* o = other.s.data() + r * state.value_dim;
     for (int64_t v = 0; v < state.value_dim; ++v) s[v] = mine * s[v] + theirs * o[v];
   }
   state.tokens += other.tokens;

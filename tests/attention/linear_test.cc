@@ -277,6 +277,39 @@ TEST(Mask, MaskedKeysDoNotExist) {
   }
 }
 
+// NaN, infinity or huge numbers in masked rows: padding is often uninitialised.
+TEST(Mask, WhateverMaskedRowsHoldDoesNotMatter) {
+  const Tensor q = RandomTensor({20, 8}, 1, 1), k = RandomTensor({20, 8}, 1, 2),
+               v = RandomTensor({20, 4}, 1, 3);
+  Tensor mask({20});
+  for (int64_t i = 0; i < 20; ++i) mask.Data<float>()[i] = i % 4 == 2 ? 0 : 1;
+  for (const float poison : {NAN, INFINITY, 3e38f}) {
+    Tensor bad_k = k.Clone(), bad_v = v.Clone();
+    for (int64_t i = 2; i < 20; i += 4) {
+      std::fill_n(bad_k.Data<float>() + i * 8, 8, poison);
+      std::fill_n(bad_v.Data<float>() + i * 4, 4, poison);
+    }
+    for (const char* attention : {"linear", "exact", "uniform"}) {
+      for (const FeatureMapInfo& map : Maps()) {
+        for (const bool causal : {false, true}) {
+          for (const bool reference : {false, true}) {
+            AttentionOptions options{.attention = attention,
+                                     .causal = causal,
+                                     .reference = reference,
+                                     .features = {.map = std::string(map.name), .features = 12}};
+            options.key_mask = mask;
+            if (map.name == "oprf") options.features.oprf_a = {-0.1};
+            EXPECT_EQ(LargestDifference(Attend(q, bad_k, bad_v, options, Context()),
+                                        Attend(q, k, v, options, Context())),
+                      0)
+                << attention << " " << map.name;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Mask, AllMaskedGivesZerosAndIsCounted) {
   const Tensor q = RandomTensor({2, 5, 8}, 1, 1), mask({5});
   for (const char* attention : {"linear", "exact", "uniform", "identity"}) {
@@ -321,6 +354,28 @@ TEST(Linear, LongSequencesAreCutWithoutATrace) {
   for (const bool causal : {false, true}) {
     const Tensor out = Attend(q, k, v, {.causal = causal, .plan = plan}, Context());
     EXPECT_LE(LargestDifference(out, LongDoubleFavor(q, k, v, plan.Omega(), causal)), 1e-5);
+  }
+}
+
+// A million equal keys: a float sum stops feeling the next one.
+TEST(Linear, LongSumsDoNotDrift) {
+  const int64_t length = 300000;
+  Tensor k({length, 4}), v({length, 2});
+  for (int64_t i = 0; i < length; ++i) {
+    std::fill_n(k.Data<float>() + 4 * i, 4, 0.1f);
+    v.Data<float>()[2 * i] = 1.0f / 3;
+    v.Data<float>()[2 * i + 1] = i % 2 == 0 ? 1.0f : 0.0f;
+  }
+  const Tensor q = RandomTensor({3, 4}, 1, 1);
+  const auto plan = FeaturePlan::Draw({.features = 8}, 1, 4, 1);
+  AttentionState state(plan, {.value_dim = 2});
+  state.Append(k, v, Context());
+  for (const Tensor& out : {state.Attend(q, Context()), Attend(q, k, v, {.plan = plan}, Context()),
+                            Attend(q, k, v, {.attention = "exact"}, Context())}) {
+    for (int64_t i = 0; i < 3; ++i) {
+      EXPECT_NEAR(out.Data<float>()[2 * i], 1.0 / 3, 1e-6);
+      EXPECT_NEAR(out.Data<float>()[2 * i + 1], 0.5, 1e-6);
+    }
   }
 }
 
@@ -487,6 +542,19 @@ void Call(const Shape& q, const Shape& k, const Shape& v, const AttentionOptions
 }
 
 constexpr ErrorCode kData = ErrorCode::kInvalidData, kOption = ErrorCode::kInvalidOption;
+Tensor Filled(float value) {
+  Tensor tensor({2, 2});
+  std::fill_n(tensor.Data<float>(), 4, value);
+  return tensor;
+}
+
+const Tensor kNan = [] {
+  Tensor tensor({2, 2});
+  tensor.Data<float>()[3] = NAN;
+  return tensor;
+}();
+const Tensor kHuge = Filled(1e20f), kHugeValue = Filled(3e38f), kUnit = Filled(1),
+             kLarge = Filled(30);
 const Tensor kMean({7}), kMask({2, 3}), kOddMask = RandomTensor({5}, 1, 1);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -592,13 +660,56 @@ INSTANTIATE_TEST_SUITE_P(
                 [] {
                   Call({5, 4}, {5, 4}, {5, 4}, {.attention = "exact", .center_keys = true});
                 },
-                kOption, "does not have"},
+                kOption, "belong to linear attention"},
         BadCall{
             "CompatMap",
             [] {
               Call({5, 4}, {5, 4}, {5, 4}, {.features = {.map = "oprf"}, .compat = Compat::kJax});
             },
             kOption, "compat"},
+        BadCall{"CompatPlan",
+                [] {
+                  Call({5, 4}, {5, 4}, {5, 4},
+                       {.plan = FeaturePlan::Draw({}, 1, 5, 0), .compat = Compat::kJax});
+                },
+                kData, "given a plan"},
+        BadCall{"CompatScale",
+                [] {
+                  Call({5, 4}, {5, 4}, {5, 4}, {.scale = -1, .compat = Compat::kJax});
+                },
+                kOption, "above 0"},
+        BadCall{"NanQuery",
+                [] {
+                  Attend(kNan, Tensor({2, 2}), Tensor({2, 2}), {}, Context());
+                },
+                kData, "q: given NaN or infinity in row 1"},
+        BadCall{"NanValue",
+                [] {
+                  Attend(Tensor({2, 2}), Tensor({2, 2}), kNan, {.attention = "exact"}, Context());
+                },
+                kData, "v: given NaN"},
+        BadCall{"HugeKey",
+                [] {
+                  Attend(Tensor({2, 2}), kHuge, Tensor({2, 2}), {}, Context());
+                },
+                kData, "k: given values up to 1e+20"},
+        BadCall{
+            "HugeScale",
+            [] { Attend(kUnit, kUnit, kUnit, {.attention = "exact", .scale = 1e300}, Context()); },
+            kData, "at scale 1e+300"},
+        BadCall{"HugeValue",
+                [] {
+                  Attend(Tensor({2, 2}), Tensor({2, 2}), kHugeValue, {}, Context());
+                },
+                kData, "v: given values up to 3e+38"},
+        BadCall{"UnnormalizedOverflow",
+                [] {
+                  Attend(kLarge, kLarge, kUnit, {.attention = "exact", .renormalize = false},
+                         Context());
+                },
+                kData, "exceeds the range of f32"},
+        BadCall{"MatrixRank", [] { AttentionMatrix(Tensor({4}), Tensor({4}), {}, Context()); },
+                kData, "expected [L, d]"},
         BadCall{"IdentityLengths",
                 [] {
                   Call({5, 4}, {6, 4}, {6, 4}, {.attention = "identity"});

@@ -195,6 +195,31 @@ TEST(State, RefusesToMergeAnotherKind) {
             std::string::npos);
 }
 
+TEST(State, ForksByClone) {
+  const Context context;
+  AttentionState state(FeaturePlan::Draw({.features = 8}, 1, 4, 1), {.value_dim = 2});
+  state.Append(RandomTensor({5, 4}, 1, 1), RandomTensor({5, 2}, 1, 2), context);
+  AttentionState fork = state.Clone();
+  fork.Append(RandomTensor({3, 4}, 1, 3), RandomTensor({3, 2}, 1, 4), context);
+  EXPECT_EQ(state.tokens(), 5);
+  EXPECT_EQ(fork.tokens(), 8);
+}
+
+// A state never takes in what it could not give back.
+TEST(State, RefusesNumbersThatWouldSpoilIt) {
+  const Context context;
+  AttentionState state(FeaturePlan::Draw({.features = 8}, 1, 4, 1), {.value_dim = 2});
+  Tensor k({1, 4}, DataType::kF64), v({1, 2}, DataType::kF64);
+  v.Data<double>()[1] = 1e39;
+  EXPECT_THROW(state.Append(k, v, context), Error);
+  v.Data<double>()[1] = NAN;
+  EXPECT_THROW(state.Append(k, v, context), Error);
+  EXPECT_EQ(state.tokens(), 0);
+  EXPECT_THROW(AttentionState(FeaturePlan::Draw({.map = "relu", .features = 8}, 1, 4, 1),
+                              {.value_dim = 2, .key_mean = Tensor({4})}),
+               Error);
+}
+
 TEST(State, RefusesRowsThatDoNotFit) {
   const Context context;
   AttentionState state(FeaturePlan::Draw({.features = 8}, 4, 8, 1), {.value_dim = 5});
@@ -219,7 +244,7 @@ TEST(StateFile, RefusesDamage) {
   state.Save(dir / "s");
   const std::string good = ReadText(dir / "s");
   EXPECT_NO_THROW(AttentionState::Parse(std::as_bytes(std::span(good)), "s"));
-  int accepted = 0;
+  const Tensor q = RandomTensor({4, 2}, 1, 3), answer = state.Attend(q, Context());
   for (uint64_t trial = 0; trial < 6000; ++trial) {
     std::string bad = good;
     const RandomStream stream = RandomStream(1, "damage").Child(trial);
@@ -233,13 +258,13 @@ TEST(StateFile, RefusesDamage) {
       bad[at] = byte;
     }
     try {
-      AttentionState::Parse(std::as_bytes(std::span(bad)), "s");
-      ++accepted;  // a letter of an unused name, a digit of a number in the header
+      // A blank of the header's padding may become another blank: the same state.
+      const AttentionState parsed = AttentionState::Parse(std::as_bytes(std::span(bad)), "s");
+      EXPECT_EQ(LargestDifference(parsed.Attend(q, Context()), answer), 0) << "byte " << at;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kInvalidData) << error.what();
     }
   }
-  EXPECT_LT(accepted, 200);
   for (size_t size : {size_t{0}, size_t{7}, good.size() - 1}) {
     const std::string cut = good.substr(0, size);
     EXPECT_THROW(AttentionState::Parse(std::as_bytes(std::span(cut)), "s"), Error);

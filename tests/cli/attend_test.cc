@@ -107,9 +107,16 @@ TEST_F(AttendCommand, RefusesWhatDoesNotFit) {
   ExpectError(Run({"--causal", "--map", "oprf"}), 2, "--oprf-a");
   ExpectError(Run({"--attention", "exact", "--save-omega", dir_ / "w.npy"}), 2,
               "belong to --attention linear");
-  ExpectError(Run({"--attention", "exact", "--compat", "jax"}), 2, "does not have");
+  ExpectError(Run({"--attention", "exact", "--compat", "jax"}), 2, "belong to linear attention");
   ExpectError(Run({"--chunk", "0"}), 2, "--chunk");
   ExpectError(Run({"--matrix", dir_ / "out.npy"}), 2, "same file");
+  ExpectError(Run({"--matrix", dir_ / "./out.npy"}), 2, "same file");
+  ExpectError(Run({"--matrix", dir_ / "q.npy"}), 2, "overwrite an input");
+  ExpectError(Run({"--key-mask", ""}), 2, "--key-mask: given an empty path");
+  ExpectError(Run({"--attention", "exact", "--map", "relu"}), 2, "belong to --attention linear");
+  ExpectError(Run({"--omega", dir_ / "q.npy", "--features", "8"}), 2,
+              "given --omega and --features");
+  ExpectError(Run({"--attention", "exact", "--scale", "1e38"}), 1, "at scale 1e+38");
   ExpectError(Run({"--device", "cuda"}), 1, "--device");
   ExpectError(Run({"--device", "gpu"}), 2, "unknown name 'gpu'");
   Save("short.npy", {2, 8, 8});

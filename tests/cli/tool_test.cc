@@ -44,6 +44,13 @@ TEST(Tool, WrongUsageIsOneLineAndStatusTwo) {
   EXPECT_EQ(nothing.out, "");
 }
 
+TEST(Tool, HelpGoesIntoParts) {
+  const ToolResult help = RunTool({"help", "state", "append"});
+  EXPECT_EQ(help.status, 0);
+  EXPECT_NE(help.out.find("Usage: favor state append"), std::string::npos) << help.out;
+  EXPECT_EQ(RunTool({"help", "state", "apend"}).status, 2);
+}
+
 TEST(Tool, InfoListsWhatTheLibraryHas) {
   const ToolResult text = RunTool({"info"}), json = RunTool({"info", "--json"});
   EXPECT_EQ(text.status, 0);

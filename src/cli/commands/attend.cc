@@ -15,26 +15,14 @@ namespace favor::cli {
 namespace {
 
 struct Arguments {
-  std::string q, k, v, out, matrix, mask, omega, save_omega, mean;
+  std::string q, k, v, out, matrix, mask, save_omega, mean;
   std::string attention = "linear", device = "cpu", compat;
   bool center_keys = false, unnormalized = false, json = false;
   int64_t chunk = 64;
   AttentionOptions options;
+  FeatureArguments features;
   RunOptions run;
 };
-
-void CheckOutputs(const Arguments& a) {
-  std::vector<std::string> paths;
-  for (const std::string& path : {a.out, a.matrix, a.save_omega}) {
-    if (path.empty()) continue;
-    if (std::find(paths.begin(), paths.end(), path) != paths.end()) {
-      Throw(ErrorCode::kInvalidOption, "attend", "two outputs go to the same file '{}'",
-            Printable(path));
-    }
-    paths.push_back(path);
-    RequireWritable(path);
-  }
-}
 
 void Run(Arguments& a) {
   if (a.device == "cuda") {
@@ -42,11 +30,13 @@ void Run(Arguments& a) {
           "given 'cuda', but attention runs on cpu or reference in this version");
   }
   const bool linear = a.attention == "linear";
-  if (!linear && (!a.omega.empty() || !a.save_omega.empty())) {
+  if (!linear && (a.features.Given() || !a.save_omega.empty())) {
     Throw(ErrorCode::kInvalidOption, "attend",
-          "--omega and --save-omega belong to --attention linear");
+          "options of features and ω belong to --attention linear, not to {}", a.attention);
   }
-  CheckOutputs(a);
+  a.features.Check("attend");
+  CheckFiles("attend", {a.out, a.matrix, a.save_omega},
+             {a.q, a.k, a.v, a.mask, a.mean, a.features.omega});
   const Context context(a.run.ToContext());
   const Tensor q = ReadRows(a.q), k = ReadRows(a.k), v = ReadRows(a.v);
   Tensor mask, mean;
@@ -67,8 +57,8 @@ void Run(Arguments& a) {
     options.key_mean = mean;
   }
   if (linear) {
-    options.plan = MakePlan(options.features, a.omega, Heads(q.shape()),
-                            q.shape()[q.shape().rank() - 1], context.seed());
+    options.plan =
+        MakePlan(a.features, Heads(q.shape()), q.shape()[q.shape().rank() - 1], context.seed());
   }
   const auto start = std::chrono::steady_clock::now();
   AttentionReport report;
@@ -92,16 +82,15 @@ void Run(Arguments& a) {
       summary["map"] = options.plan->map().name;
       summary["features"] = options.plan->features();
     }
-    fmt::print("{}\n", summary.dump(2));
+    PrintJson(summary);
     return;
   }
   fmt::print("{}: {} attention, shape {}, {:.3g} s\n", a.out, a.attention, out.shape().ToString(),
              seconds);
   if (report.empty_rows > 0) fmt::print("{} rows see no key: they are 0\n", report.empty_rows);
   if (report.nonpositive_rows > 0) {
-    fmt::print(
-        "{} rows have a denominator that is not positive (the map '{}' is signed): they are 0\n",
-        report.nonpositive_rows, options.plan->map().name);
+    fmt::print("{} rows have a denominator that is not positive, as signed maps can: they are 0\n",
+               report.nonpositive_rows);
   }
 }
 
@@ -117,30 +106,25 @@ Command AttendCommand() {
       .setup = [](CLI::App& app) -> std::function<void()> {
         const auto arguments = std::make_shared<Arguments>();
         Arguments& a = *arguments;
-        app.add_option("--q", a.q, "Queries: .npy, f16/f32/f64, [L,d], [H,L,d] or [B,H,L,d]")
-            ->required()
-            ->type_name("Q.npy");
-        app.add_option("--k", a.k, "Keys; fewer heads than queries are shared among them")
-            ->required()
-            ->type_name("K.npy");
-        app.add_option("--v", a.v, "Values; their dim may differ")->required()->type_name("V.npy");
-        app.add_option("--out", a.out, "Where the output goes: f32 (f64 with --device reference)")
-            ->required()
-            ->type_name("O.npy");
+        AddPath(app, "--q", "Q.npy", a.q, "Queries: .npy, f16/f32/f64, [L,d], [H,L,d] or [B,H,L,d]")
+            ->required();
+        AddPath(app, "--k", "K.npy", a.k, "Keys; fewer heads than queries are shared among them")
+            ->required();
+        AddPath(app, "--v", "V.npy", a.v, "Values; their dim may differ")->required();
+        AddPath(app, "--out", "O.npy", a.out,
+                "Where the output goes: f32 (f64 with --device reference)")
+            ->required();
         AddChoice(app, "--attention", {AttentionNames().begin(), AttentionNames().end()},
                   a.attention, "exact, linear, identity (out = v) or uniform (mean of values)");
         app.add_flag("--causal", a.options.causal, "Query i sees keys 0 to i");
-        app.add_option("--key-mask", a.mask,
-                       "0 or false: the key does not exist; [L], [B,L] or [B,H,L]")
-            ->type_name("M.npy");
+        AddPath(app, "--key-mask", "M.npy", a.mask,
+                "0 or false: the key does not exist; [L], [B,L] or [B,H,L]");
         AddNumber(app, "--scale", "Scale of q·k", [&a](double value) {
           a.options.scale = value;
         })->default_str("1/√d");
         app.add_flag("--unnormalized", a.unnormalized, "Sums without the division");
-        AddFeatureOptions(app, a.options.features);
-        app.add_option("--omega", a.omega, "A given ω, [m,d] or [H,m,d], instead of a drawn one")
-            ->type_name("W.npy");
-        app.add_option("--save-omega", a.save_omega, "Write ω, f32 [H,m,d]")->type_name("W.npy");
+        AddFeatureOptions(app, a.features);
+        AddPath(app, "--save-omega", "W.npy", a.save_omega, "Write ω, f32 [H,m,d]");
         app.add_option_function<std::string>(
                "--center-keys",
                [&a](const std::string& path) {
@@ -152,13 +136,14 @@ Command AttendCommand() {
             ->expected(0, 1)
             ->type_name("[MEAN.npy]");
         AddChoice(app, "--compat", {"jax", "torch"}, a.compat,
-                  "Reproduce a public implementation, epsilons included")
+                  "Reproduce a public implementation, epsilons included: jax or torch (its key "
+                  "mask hides values only)")
             ->default_str("");
-        app.add_option("--matrix", a.matrix, "Also write the attention matrix, [..,L,L]")
-            ->type_name("A.npy");
-        AddInteger(app, "--chunk", 1, 65536, a.chunk, "Rows of a causal chunk");
+        AddPath(app, "--matrix", "A.npy", a.matrix, "Also write the attention matrix, [..,L,L]");
+        AddInteger(app, "--chunk", 1, AttentionOptions::kMaxChunk, a.chunk,
+                   "Rows of a causal chunk");
         AddChoice(app, "--device", {"cpu", "cuda", "reference"}, a.device,
-                  "reference: plain loops in double");
+                  "cpu, cuda or reference (plain loops in double)");
         AddRunOptions(app, a.run);
         app.add_flag("--json", a.json, "Print what was done as JSON");
         return [arguments] { Run(*arguments); };

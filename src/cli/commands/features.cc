@@ -13,11 +13,11 @@ namespace favor::cli {
 namespace {
 
 struct Arguments {
-  std::string input, out, omega, save_omega, oprf_with;
+  std::string input, out, save_omega, oprf_with;
   std::string role = "query";
   double scale = 1;
   bool log = false, json = false;
-  FeatureOptions features;
+  FeatureArguments features;
   RunOptions run;
 };
 
@@ -30,21 +30,17 @@ Tensor Scaled(const Tensor& rows, double scale) {
 }
 
 void Run(Arguments& arguments) {
-  if (arguments.out == arguments.save_omega) {
-    Throw(ErrorCode::kInvalidOption, "features", "--out and --save-omega are the same file '{}'",
-          Printable(arguments.out));
-  }
-  RequireWritable(arguments.out);
-  if (!arguments.save_omega.empty()) RequireWritable(arguments.save_omega);
+  arguments.features.Check("features");
+  CheckFiles("features", {arguments.out, arguments.save_omega},
+             {arguments.input, arguments.features.omega, arguments.oprf_with});
   const Context context(arguments.run.ToContext());
   const Tensor x = Scaled(ReadRows(arguments.input), arguments.scale);
   if (!arguments.oprf_with.empty()) {
-    arguments.features.oprf_a =
+    arguments.features.options.oprf_a =
         OptimalOprfA(x, Scaled(ReadRows(arguments.oprf_with), arguments.scale), context);
   }
-  const Shape& shape_of_x = x.shape();
-  const FeaturePlan plan = MakePlan(arguments.features, arguments.omega, Heads(shape_of_x),
-                                    shape_of_x[shape_of_x.rank() - 1], context.seed());
+  const int64_t dim = x.shape()[x.shape().rank() - 1];
+  const FeaturePlan plan = MakePlan(arguments.features, Heads(x.shape()), dim, context.seed());
   Tensor result;
   if (arguments.log) {
     std::vector<int64_t> sizes;
@@ -64,7 +60,8 @@ void Run(Arguments& arguments) {
     nlohmann::json summary = {
         {"out", arguments.out},
         {"map", plan.map().name},
-        {"projection", arguments.omega.empty() ? arguments.features.projection : "given"},
+        {"projection",
+         arguments.features.omega.empty() ? arguments.features.options.projection : "given"},
         {"features", plan.features()},
         {"width", plan.width()},
         {"dim", plan.dim()},
@@ -75,11 +72,11 @@ void Run(Arguments& arguments) {
       summary["log_normalizer"].push_back(plan.LogNormalizer(head));
       summary["oprf_a"].push_back(plan.OprfA(head));
     }
-    fmt::print("{}\n", summary.dump(2));
+    PrintJson(summary);
   } else {
     fmt::print("{}: {} of shape {}, map {}, {} ω\n", arguments.out,
                arguments.log ? "exponents" : "φ", result.shape().ToString(), plan.map().name,
-               arguments.omega.empty() ? arguments.features.projection : "given");
+               arguments.features.omega.empty() ? arguments.features.options.projection : "given");
   }
 }
 
@@ -94,12 +91,10 @@ Command FeaturesCommand() {
       .setup = [](CLI::App& app) -> std::function<void()> {
         const auto arguments = std::make_shared<Arguments>();
         Arguments& a = *arguments;
-        app.add_option("--input", a.input, "Rows x: .npy, f16/f32/f64, [L,d], [H,L,d] or [B,H,L,d]")
-            ->required()
-            ->type_name("X.npy");
-        app.add_option("--out", a.out, "Where φ goes: f64, [..., L, width]")
-            ->required()
-            ->type_name("PHI.npy");
+        AddPath(app, "--input", "X.npy", a.input,
+                "Rows x: .npy, f16/f32/f64, [L,d], [H,L,d] or [B,H,L,d]")
+            ->required();
+        AddPath(app, "--out", "PHI.npy", a.out, "Where φ goes: f64, [..., L, width]")->required();
         AddChoice(app, "--role", {"query", "key"}, a.role,
                   "Which side x is on; every map of this version treats both alike");
         AddFeatureOptions(app, a.features);
@@ -114,13 +109,10 @@ Command FeaturesCommand() {
                     a.scale = value;
                   })
             ->default_str("1");
-        app.add_option("--omega", a.omega, "A given ω, [m,d] or [H,m,d], instead of a drawn one")
-            ->type_name("W.npy");
-        app.add_option("--save-omega", a.save_omega, "Write ω, f32 [H,m,d]")->type_name("W.npy");
-        app.add_option("--oprf-with", a.oprf_with,
-                       "With the map oprf: take A from the statistics of x and of these rows (the "
-                       "other side)")
-            ->type_name("Y.npy");
+        AddPath(app, "--save-omega", "W.npy", a.save_omega, "Write ω, f32 [H,m,d]");
+        AddPath(app, "--oprf-with", "Y.npy", a.oprf_with,
+                "With the map oprf: take A from the statistics of x and of these rows (the "
+                "other side)");
         AddRunOptions(app, a.run);
         app.add_flag("--json", a.json, "Print what was done as JSON");
         return [arguments] { Run(*arguments); };

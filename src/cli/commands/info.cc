@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/options.h"
 #include "core/device.h"
 #include "favor/context.h"
 #include "favor/features.h"
@@ -99,7 +100,7 @@ Command InfoCommand() {
             return [json] {
               const nlohmann::json info = Describe();
               if (*json) {
-                fmt::print("{}\n", info.dump(2));
+                PrintJson(info);
               } else {
                 Print(info);
               }

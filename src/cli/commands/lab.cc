@@ -37,8 +37,7 @@ void Run(const Arguments& arguments) {
     Throw(ErrorCode::kIo, Printable(folder.string()), "cannot be made: {}", error.message());
   const std::string report_path = (folder / "report.html").string(),
                     results_path = (folder / "results.json").string();
-  RequireWritable(report_path);
-  RequireWritable(results_path);
+  CheckFiles("lab", {report_path, results_path}, {});
 
   const Context context(arguments.run.ToContext());
   const int64_t draws = arguments.draws > 0 ? arguments.draws : experiment.default_draws;
@@ -61,7 +60,7 @@ void Run(const Arguments& arguments) {
     fmt::print(stderr, "favor: warning: lab: gnuplot is not installed, the report has no plots\n");
   }
   if (arguments.json) {
-    fmt::print("{}\n", results.dump(2));
+    PrintJson(results);
     return;
   }
   for (const lab::Table& table : report.tables()) fmt::print("{}\n", table.ToText());
@@ -78,9 +77,8 @@ Command LabCommand() {
             const auto arguments = std::make_shared<Arguments>();
             Arguments& a = *arguments;
             app.add_option("experiment", a.name, "Which experiment")->option_text("NAME");
-            app.add_option("--out", a.out,
-                           "Folder for report.html and results.json (default: the name)")
-                ->type_name("DIR");
+            AddPath(app, "--out", "DIR", a.out,
+                    "Folder for report.html and results.json (default: the name)");
             AddInteger(app, "--draws", 2, 100'000'000, a.draws,
                        "How often randomness is drawn anew")
                 ->default_str("the experiment's");

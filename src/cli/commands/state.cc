@@ -10,17 +10,18 @@
 #include "core/error_text.h"
 #include "favor/npy.h"
 #include "favor/state.h"
+#include "io/folder_lock.h"
 
 namespace favor::cli {
 namespace {
 
 struct Arguments {
-  std::string state, k, v, q, out, mask, omega, mean;
+  std::string state, k, v, q, out, mask, mean;
   std::vector<std::string> inputs;
   std::optional<double> scale;
   int64_t heads = 0;
   bool json = false;
-  FeatureOptions features;
+  FeatureArguments features;
   RunOptions run;
 };
 
@@ -39,7 +40,7 @@ nlohmann::json Describe(const AttentionState& state) {
 void Print(const std::string& path, const AttentionState& state, bool json) {
   const nlohmann::json summary = Describe(state);
   if (json) {
-    fmt::print("{}\n", summary.dump(2));
+    PrintJson(summary);
     return;
   }
   fmt::print(
@@ -53,7 +54,7 @@ void Print(const std::string& path, const AttentionState& state, bool json) {
 AttentionState NewState(const Arguments& a, const Tensor& k, const Tensor& v, uint64_t seed) {
   const ConstView keys = k.view().AsRank4();
   const int64_t heads = a.heads > 0 ? a.heads : keys.size(1);
-  const FeaturePlan plan = MakePlan(a.features, a.omega, heads, keys.size(3), seed);
+  const FeaturePlan plan = MakePlan(a.features, heads, keys.size(3), seed);
   Tensor mean;
   StateOptions options{
       .batch = keys.size(0), .value_dim = v.shape()[v.shape().rank() - 1], .scale = a.scale};
@@ -65,8 +66,10 @@ AttentionState NewState(const Arguments& a, const Tensor& k, const Tensor& v, ui
 }
 
 void Append(const Arguments& a) {
-  RequireWritable(a.state);
+  a.features.Check("state");
+  CheckFiles("state", {a.state}, {a.k, a.v, a.mask, a.mean, a.features.omega});
   const Context context(a.run.ToContext());
+  const io::FolderLock lock(a.state);  // two appends at once must not lose one
   const Tensor k = ReadRows(a.k), v = ReadRows(a.v);
   AttentionState state = std::filesystem::exists(a.state) ? AttentionState::Load(a.state)
                                                           : NewState(a, k, v, context.seed());
@@ -82,17 +85,16 @@ void Append(const Arguments& a) {
 }
 
 void Read(const Arguments& a) {
-  RequireWritable(a.out);
+  CheckFiles("state", {a.out}, {a.q, a.state});
   const Context context(a.run.ToContext());
   const AttentionState state = AttentionState::Load(a.state);
   AttentionReport report;
   const Tensor out = state.Attend(ReadRows(a.q), context, &report);
   WriteNpy(a.out, out);
   if (a.json) {
-    fmt::print("{}\n", nlohmann::json({{"out", a.out},
-                                       {"nonpositive_rows", report.nonpositive_rows},
-                                       {"empty_rows", report.empty_rows}})
-                           .dump(2));
+    PrintJson({{"out", a.out},
+               {"nonpositive_rows", report.nonpositive_rows},
+               {"empty_rows", report.empty_rows}});
     return;
   }
   fmt::print("{}: shape {}\n", a.out, out.shape().ToString());
@@ -103,7 +105,7 @@ void Read(const Arguments& a) {
 }
 
 void Merge(const Arguments& a) {
-  RequireWritable(a.out);
+  CheckFiles("state", {a.out}, {});
   AttentionState merged = AttentionState::Load(a.inputs[0]);
   for (size_t i = 1; i < a.inputs.size(); ++i) merged.Merge(AttentionState::Load(a.inputs[i]));
   merged.Save(a.out);
@@ -121,59 +123,57 @@ CLI::App* AddPart(CLI::App& app, const std::shared_ptr<Arguments>& arguments, co
 }  // namespace
 
 Command StateCommand() {
-  return {
-      .name = "state",
-      .summary = "A saved context: append keys and values, read it with queries, merge, show",
-      .example = "favor state append --state s.favor --k k.npy --v v.npy --features 256",
-      .setup = [](CLI::App& app) -> std::function<void()> {
-        const auto arguments = std::make_shared<Arguments>();
-        Arguments& a = *arguments;
-        app.require_subcommand(1);
-        CLI::App* append = AddPart(
-            app, arguments, "append", "Add keys and values; makes the file where it does not exist",
-            "favor state append --state s.favor --k k.npy --v v.npy --features 256");
-        append->add_option("--state", a.state, "The state's file")->required()->type_name("FILE");
-        append->add_option("--k", a.k, "Keys")->required()->type_name("K.npy");
-        append->add_option("--v", a.v, "Values")->required()->type_name("V.npy");
-        append->add_option("--key-mask", a.mask, "0 or false: the key does not exist")
-            ->type_name("M.npy");
-        CLI::Option_group* fresh = append->add_option_group(
-            "New states", "What a new file is made with; an existing one keeps its own");
-        AddFeatureOptions(*fresh, a.features);
-        fresh->add_option("--omega", a.omega, "A given ω")->type_name("W.npy");
-        fresh->add_option("--center-keys", a.mean, "A frozen mean, subtracted from every key")
-            ->type_name("MEAN.npy");
-        AddNumber(*fresh, "--scale", "Scale of q·k", [&a](double value) {
-          a.scale = value;
-        })->default_str("1/√d");
-        AddInteger(*fresh, "--heads", 1, 65536, a.heads,
-                   "Heads of the queries, where keys have fewer")
-            ->default_str("of the keys");
-        AddRunOptions(*append, a.run);
-        CLI::App* read = AddPart(app, arguments, "read", "Attention of queries to the context",
-                                 "favor state read --state s.favor --q q.npy --out o.npy");
-        read->add_option("--state", a.state, "The state's file")->required()->type_name("FILE");
-        read->add_option("--q", a.q, "Queries")->required()->type_name("Q.npy");
-        read->add_option("--out", a.out, "Where the output goes")->required()->type_name("O.npy");
-        AddRunOptions(*read, a.run);
-        CLI::App* merge =
-            AddPart(app, arguments, "merge", "The context of several states of the same kind",
-                    "favor state merge first.favor second.favor --out both.favor");
-        merge->add_option("states", a.inputs, "States")
-            ->required()
-            ->expected(2, 1000)
-            ->option_text("FILE FILE ...");
-        merge->add_option("--out", a.out, "The merged state's file")->required()->type_name("FILE");
-        CLI::App* show = AddPart(app, arguments, "show", "What a state holds",
-                                 "favor state show s.favor --json");
-        show->add_option("state", a.state, "The state's file")->required()->option_text("FILE");
-        return [arguments, append, read, merge] {
-          if (append->parsed()) return Append(*arguments);
-          if (read->parsed()) return Read(*arguments);
-          if (merge->parsed()) return Merge(*arguments);
-          Print(arguments->state, AttentionState::Load(arguments->state), arguments->json);
-        };
-      }};
+  return {.name = "state",
+          .summary = "A saved context: append keys and values, read it with queries, merge, show",
+          .example = "favor state append --state s.favor --k k.npy --v v.npy --features 256",
+          .setup = [](CLI::App& app) -> std::function<void()> {
+            const auto arguments = std::make_shared<Arguments>();
+            Arguments& a = *arguments;
+            app.require_subcommand(1);
+            CLI::App* append =
+                AddPart(app, arguments, "append",
+                        "Add keys and values; makes the file where it does not exist",
+                        "favor state append --state s.favor --k k.npy --v v.npy --features 256");
+            AddPath(*append, "--state", "FILE", a.state, "The state's file")->required();
+            AddPath(*append, "--k", "K.npy", a.k, "Keys")->required();
+            AddPath(*append, "--v", "V.npy", a.v, "Values")->required();
+            AddPath(*append, "--key-mask", "M.npy", a.mask, "0 or false: the key does not exist");
+            CLI::Option_group* fresh = append->add_option_group(
+                "New states", "What a new file is made with; an existing one keeps its own");
+            AddFeatureOptions(*fresh, a.features);
+            AddPath(*fresh, "--center-keys", "MEAN.npy", a.mean,
+                    "A frozen mean, subtracted from every key");
+            AddNumber(*fresh, "--scale", "Scale of q·k", [&a](double value) {
+              a.scale = value;
+            })->default_str("1/√d");
+            AddInteger(*fresh, "--heads", 1, 65536, a.heads,
+                       "Heads of the queries, where keys have fewer")
+                ->default_str("of the keys");
+            AddRunOptions(*append, a.run);
+            CLI::App* read = AddPart(app, arguments, "read", "Attention of queries to the context",
+                                     "favor state read --state s.favor --q q.npy --out o.npy");
+            AddPath(*read, "--state", "FILE", a.state, "The state's file")->required();
+            AddPath(*read, "--q", "Q.npy", a.q, "Queries")->required();
+            AddPath(*read, "--out", "O.npy", a.out, "Where the output goes")->required();
+            AddRunOptions(*read, a.run);
+            CLI::App* merge =
+                AddPart(app, arguments, "merge", "The context of several states of the same kind",
+                        "favor state merge first.favor second.favor --out both.favor");
+            merge->add_option("states", a.inputs, "States")
+                ->required()
+                ->expected(2, 1000)
+                ->option_text("FILE FILE ...");
+            AddPath(*merge, "--out", "FILE", a.out, "The merged state's file")->required();
+            CLI::App* show = AddPart(app, arguments, "show", "What a state holds",
+                                     "favor state show s.favor --json");
+            show->add_option("state", a.state, "The state's file")->required()->option_text("FILE");
+            return [arguments, append, read, merge] {
+              if (append->parsed()) return Append(*arguments);
+              if (read->parsed()) return Read(*arguments);
+              if (merge->parsed()) return Merge(*arguments);
+              Print(arguments->state, AttentionState::Load(arguments->state), arguments->json);
+            };
+          }};
 }
 
 }  // namespace favor::cli

@@ -31,7 +31,7 @@ class FeaturePanel {
   // Queries: their norms go into RowBase, since a constant of a row cancels.
   void ComputeQueries(const ConstView& rows, int64_t begin, int64_t count, double scale) {
     for (int64_t tile = 0; tile * kLanes < count; ++tile) {
-      LoadAndProject(rows, begin, count, tile, nullptr, scale);
+      LoadAndProject(rows, begin, count, tile, nullptr, scale, nullptr);
       std::fill_n(lane_norms(), kLanes, 0.0f);
       Evaluate(tile);
     }
@@ -45,7 +45,7 @@ class FeaturePanel {
     base_ = 0;
     bool any = false;
     for (int64_t tile = 0; tile * kLanes < count; ++tile) {
-      LoadAndProject(rows, begin, count, tile, mean, scale);
+      LoadAndProject(rows, begin, count, tile, mean, scale, mask);
       // The tile's own base first: the panel's is known only after the last tile.
       double tile_norm = 0;
       bool tile_any = false;
@@ -97,10 +97,14 @@ class FeaturePanel {
   float* lane_norms() const { return tile_u() + head_.omega.features * kLanes; }
 
   void LoadAndProject(const ConstView& rows, int64_t begin, int64_t count, int64_t tile,
-                      const double* mean, double scale) {
+                      const double* mean, double scale, const float* mask) {
     const int64_t lanes = std::min(kLanes, count - tile * kLanes), d = head_.omega.dim;
     LoadTile(rows, begin + tile * kLanes, lanes, mean, scale, tile_x());
     for (int64_t lane = 0; lane < lanes; ++lane) {
+      // A masked key's numbers must not reach a product: 0·∞ is NaN.
+      if (IsMasked(mask, begin + tile * kLanes + lane)) {
+        for (int64_t i = 0; i < d; ++i) tile_x()[i * kLanes + lane] = 0;
+      }
       double square = 0;
       for (int64_t i = 0; i < d; ++i) {
         const double x = tile_x()[i * kLanes + lane];

@@ -21,6 +21,7 @@ inline Lanes LoadLanes(const float* from) {
 inline void StoreLanes(const Lanes& lanes, float* to) { std::memcpy(to, &lanes, sizeof lanes); }
 inline Lanes Fill(float value) { return Lanes{} + value; }
 inline Lanes Max(const Lanes& a, const Lanes& b) { return a > b ? a : b; }
+inline Lanes Min(const Lanes& a, const Lanes& b) { return a < b ? a : b; }
 
 // e^x for x ≤ 88: 2^n·p(r) with n = round(x·log2 e), |r| ≤ ln 2/2 and p the Taylor polynomial of
 // degree 7, whose remainder is 5e-9. Relative error below 2.5e-7 (a test measures it); 0 below
@@ -41,8 +42,9 @@ inline Lanes Exp(const Lanes& x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  const IntLanes exponent = __builtin_convertvector(n, IntLanes) + 127;
-  const Lanes power = reinterpret_cast<const Lanes&>(static_cast<const IntLanes&>(exponent << 23));
+  const IntLanes exponent = (__builtin_convertvector(n, IntLanes) + 127) << 23;
+  Lanes power;
+  std::memcpy(&power, &exponent, sizeof power);
   return x < -87.3f ? Lanes{} : p * power;
 }
 

@@ -27,16 +27,17 @@ class KeyChunk {
       : head_(head),
         panel_(head, max_rows, context),
         values_(context, max_rows * value_dim),
+        sum_(context, value_dim),
         maximum_(static_cast<size_t>(head.Width())),
         decay_(maximum_.size()),
         signed_logs_(context,
                      head.map->traits->has_factor ? (max_rows + kLanes) * head.Width() : 0) {}
 
-  void Compute(const KeyRows& rows, int64_t begin, int64_t end, const PrefixState<float>& state) {
+  void Compute(const KeyRows& rows, int64_t begin, int64_t end, const PrefixState& state) {
     count_ = end - begin;
     tokens_ = CountKeys(rows.mask, begin, end);
     panel_.ComputeKeys(rows.keys, begin, count_, rows.mean, rows.sqrt_scale, rows.mask);
-    LoadRows(rows.values, begin, count_, values_.data());
+    LoadRows(rows.values, begin, count_, rows.mask, values_.data());
     const int64_t width = head_.Width();
     for (int64_t r = 0; r < width; ++r) {
       const auto i = static_cast<size_t>(r);
@@ -52,7 +53,8 @@ class KeyChunk {
       const float* factors = panel_.Factors(tile);
       for (int64_t r = 0; r < width; ++r) {
         const auto shift = static_cast<float>(panel_.base() - maximum_[static_cast<size_t>(r)]);
-        const Lanes log_weight = LoadLanes(exponents + r * kLanes) + shift;
+        // At most 0 but for rounding, which may be large where exponents are astronomic.
+        const Lanes log_weight = Min(LoadLanes(exponents + r * kLanes) + shift, Lanes{});
         Lanes weight = Exp(log_weight);
         if (head_.map->traits->has_factor) {
           StoreLanes(log_weight, LogWeights(tile) + r * kLanes);
@@ -63,23 +65,25 @@ class KeyChunk {
     }
   }
 
-  // S ← decay·S + Σ_j K'_j v_jᵀ, z likewise.
-  void AddTo(PrefixState<float>& state) const {
+  // S ← decay·S + Σ_j K'_j v_jᵀ, z likewise: the chunk's own sums in float, the state's in double.
+  void AddTo(PrefixState& state) const {
     const int64_t width = head_.Width(), dv = state.value_dim;
     if (tokens_ == 0) return;
     for (int64_t r = 0; r < width; ++r) {
       const auto i = static_cast<size_t>(r);
-      float* s = state.s.data() + r * dv;
-      const float decay = decay_[i];
-      for (int64_t v = 0; v < dv; ++v) s[v] *= decay;
-      float z = decay * state.z[i];
+      float* sum = sum_.data();
+      std::fill_n(sum, dv, 0.0f);
+      float weights = 0;
       for (int64_t row = 0; row < count_; ++row) {
         const float weight = Weights(row / kLanes)[r * kLanes + row % kLanes];
         const float* value = values_.data() + row * dv;
-        z += weight;
-        for (int64_t v = 0; v < dv; ++v) s[v] += weight * value[v];
+        weights += weight;
+        for (int64_t v = 0; v < dv; ++v) sum[v] += weight * value[v];
       }
-      state.z[i] = z;
+      const double decay = state.IsEmpty() ? 0 : std::exp(state.c[i] - maximum_[i]);
+      double* s = state.s.data() + r * dv;
+      for (int64_t v = 0; v < dv; ++v) s[v] = decay * s[v] + sum[v];
+      state.z[i] = decay * state.z[i] + weights;
       state.c[i] = maximum_[i];
     }
     state.tokens += tokens_;
@@ -101,6 +105,7 @@ class KeyChunk {
   const HeadFeatures& head_;
   FeaturePanel panel_;
   Scratch<float> values_;  // [rows, value_dim]
+  Scratch<float> sum_;     // [value_dim]
   std::vector<double> maximum_;
   std::vector<float> decay_;
   Scratch<float> signed_logs_;
@@ -122,7 +127,7 @@ struct QueryWeights {
     const Lanes rho_lanes = MaxOverRows(exponents, width, Fill(-INFINITY));
     StoreLanes(rho_lanes, rho);
     for (int64_t r = 0; r < width; ++r) {
-      Lanes weight = Exp(LoadLanes(exponents + r * kLanes) - rho_lanes);
+      Lanes weight = Exp(Min(LoadLanes(exponents + r * kLanes) - rho_lanes, Lanes{}));
       if (head.map->traits->has_factor) weight *= LoadLanes(factors + r * kLanes);
       StoreLanes(weight, exponents + r * kLanes);
     }
@@ -132,24 +137,43 @@ struct QueryWeights {
   double base;  // the true ρ is rho + base + the row's own norm term + normalisers
 };
 
-// Numerators [value_dim, kLanes], then the denominator [kLanes].
-void ReadState(const HeadFeatures& head, const PrefixState<float>& state, const float* weights,
-               float* sums) {
-  const int64_t dv = state.value_dim;
-  Multiply({state.s.data(), 1, dv}, dv, head.Width(), weights, /*add=*/false, sums);
-  Multiply({state.z.data(), 1, 1}, 1, head.Width(), weights, /*add=*/false, sums + dv * kLanes);
-}
+// A state's sums in float, for products with float weights.
+class FloatState {
+ public:
+  FloatState(const PrefixState& state, const Context& context)
+      : value_dim_(state.value_dim),
+        width_(state.width),
+        memory_(context, width_ * (value_dim_ + 1)) {
+    Refresh(state);
+  }
+
+  void Refresh(const PrefixState& state) const {
+    std::copy(state.s.begin(), state.s.end(), memory_.data());
+    std::copy(state.z.begin(), state.z.end(), memory_.data() + width_ * value_dim_);
+  }
+
+  // Numerators [value_dim, kLanes], then the denominator [kLanes].
+  void Read(const float* weights, float* sums) const {
+    Multiply({memory_.data(), 1, value_dim_}, value_dim_, width_, weights, /*add=*/false, sums);
+    Multiply({memory_.data() + width_ * value_dim_, 1, 1}, 1, width_, weights, /*add=*/false,
+             sums + value_dim_ * kLanes);
+  }
+
+ private:
+  int64_t value_dim_, width_;
+  Scratch<float> memory_;
+};
 
 // One pass over the causal rows of a range, which keeps its buffers from chunk to chunk.
 class CausalPass {
  public:
   CausalPass(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
-             int64_t max_rows, const Context& context, PrefixState<float>& state,
-             const OutputRows& out)
+             int64_t max_rows, const Context& context, PrefixState& state, const OutputRows& out)
       : head_(head),
         query_rows_(queries),
         key_rows_(keys),
         state_(state),
+        float_state_(state, context),
         out_(out),
         queries_(head, max_rows, context),
         keys_(head, max_rows, state.value_dim, context),
@@ -172,6 +196,7 @@ class CausalPass {
       }
     }
     keys_.AddTo(state_);
+    float_state_.Refresh(state_);
     return counts;
   }
 
@@ -191,7 +216,7 @@ class CausalPass {
         StoreLanes(LoadLanes(weights + r * kLanes) * keys_.decay()[static_cast<size_t>(r)],
                    decayed_.data() + r * kLanes);
       }
-      ReadState(head_, state_, decayed_.data(), sums_.data());
+      float_state_.Read(decayed_.data(), sums_.data());
     }
     for (int64_t other = 0; keys_.tokens() > 0 && other <= tile; ++other) {
       const int64_t keys = std::min(kLanes, end - begin - other * kLanes);
@@ -235,7 +260,8 @@ class CausalPass {
   const HeadFeatures& head_;
   const QueryRows& query_rows_;
   const KeyRows& key_rows_;
-  PrefixState<float>& state_;
+  PrefixState& state_;
+  FloatState float_state_;
   const OutputRows& out_;
   FeaturePanel queries_;
   KeyChunk keys_;
@@ -247,7 +273,7 @@ class CausalPass {
 }  // namespace
 
 void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
-                const Context& context, PrefixState<float>& state) {
+                const Context& context, PrefixState& state) {
   KeyChunk chunk(head, std::min(kDefaultChunk, end - begin), state.value_dim, context);
   for (int64_t first = begin; first < end; first += kDefaultChunk) {
     chunk.Compute(rows, first, std::min(end, first + kDefaultChunk), state);
@@ -256,10 +282,10 @@ void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, in
 }
 
 RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t begin, int64_t end,
-                      const PrefixState<float>& state, const Context& context,
-                      const OutputRows& out) {
+                      const PrefixState& state, const Context& context, const OutputRows& out) {
   const int64_t dv = state.value_dim;
   FeaturePanel panel(head, kLanes, context);
+  const FloatState float_state(state, context);
   const Scratch<float> sums(context, (dv + 1) * kLanes);
   RowCounts counts;
   for (int64_t first = begin; first < end; first += kLanes) {
@@ -273,7 +299,7 @@ RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t b
     }
     panel.ComputeQueries(rows.queries, first, lanes, rows.sqrt_scale);
     const QueryWeights query(head, state.c, panel.Exponents(0), panel.Factors(0));
-    ReadState(head, state, panel.Exponents(0), sums.data());
+    float_state.Read(panel.Exponents(0), sums.data());
     for (int64_t lane = 0; lane < lanes; ++lane) {
       const double log_scale = query.rho[lane] + query.base + panel.RowBase(lane) +
                                2 * head.log_normalizer + rows.MeanShift(first + lane);
@@ -287,7 +313,7 @@ RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t b
 
 RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
                  int64_t begin, int64_t end, int64_t chunk, const Context& context,
-                 PrefixState<float>& state, const OutputRows& out) {
+                 PrefixState& state, const OutputRows& out) {
   CausalPass pass(head, queries, keys, std::min(chunk, end - begin), context, state, out);
   RowCounts counts;
   for (int64_t first = begin; first < end; first += chunk)

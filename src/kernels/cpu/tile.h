@@ -34,10 +34,16 @@ inline void LoadTile(const ConstView& rows, int64_t begin, int64_t count, const 
   }
 }
 
-// The same rows untransposed, [count, columns], as they are.
-inline void LoadRows(const ConstView& rows, int64_t begin, int64_t count, float* to) {
+// The same rows untransposed, [count, columns], as they are. Rows that the mask takes out are
+// zeros, whatever they hold.
+inline void LoadRows(const ConstView& rows, int64_t begin, int64_t count, const float* mask,
+                     float* to) {
   const int64_t columns = rows.size(1);
   for (int64_t row = begin; row < begin + count; ++row, to += columns) {
+    if (mask != nullptr && mask[row] == 0) {
+      std::fill_n(to, columns, 0.0f);
+      continue;
+    }
     if (rows.type() == DataType::kF32 && rows.stride(1) == 1) {
       std::copy_n(static_cast<const float*>(rows.data()) + row * rows.stride(0), columns, to);
       continue;

@@ -29,8 +29,10 @@ __global__ void FeaturesKernel(const Arguments a) {
   constexpr int kParts = Map::kTraits.info.parts;
   constexpr float kNormSlope = static_cast<float>(Map::kTraits.norm_slope);
   __shared__ float tile_x[kTile][kTile], tile_omega[kTile][kTile + 1];
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kTile + threadIdx.y;
-  const int64_t first_feature = static_cast<int64_t>(blockIdx.y) * kTile;
+  // One axis of blocks, features fastest: the second axis of a grid ends at 65,535.
+  const int64_t feature_tiles = (a.features + kTile - 1) / kTile;
+  const int64_t row = blockIdx.x / feature_tiles * kTile + threadIdx.y;
+  const int64_t first_feature = blockIdx.x % feature_tiles * kTile;
   const int64_t r = first_feature + threadIdx.x;
   float u = 0, half_norm = 0;
   for (int64_t begin = 0; begin < a.dim; begin += kTile) {
@@ -60,8 +62,8 @@ __global__ void FeaturesKernel(const Arguments a) {
 
 template <class Map>
 void Launch(const Arguments& a) {
-  const dim3 grid(static_cast<unsigned>((a.rows + kTile - 1) / kTile),
-                  static_cast<unsigned>((a.features + kTile - 1) / kTile));
+  const int64_t tiles = ((a.rows + kTile - 1) / kTile) * ((a.features + kTile - 1) / kTile);
+  const dim3 grid(static_cast<unsigned>(tiles));
   FeaturesKernel<Map><<<grid, dim3(kTile, kTile)>>>(a);
 }
 

@@ -34,6 +34,7 @@ RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const OutputR
     double denominator = 0;
     std::fill(sum.begin(), sum.end(), 0.0);
     for (int64_t j = 0; any && j < visible; ++j) {
+      if (scores[static_cast<size_t>(j)] == -INFINITY) continue;  // masked: whatever it holds
       const double weight = std::exp(scores[static_cast<size_t>(j)] - largest);
       denominator += weight;
       for (int64_t c = 0; c < dv; ++c)

@@ -34,8 +34,7 @@ struct RowFeatures {
   std::vector<double> exponents, factors;
 };
 
-void AppendKey(const HeadFeatures& head, const KeyRows& rows, int64_t index,
-               PrefixState<double>& state) {
+void AppendKey(const HeadFeatures& head, const KeyRows& rows, int64_t index, PrefixState& state) {
   if (rows.mask != nullptr && rows.mask[index] == 0) return;
   const RowFeatures key(head, rows.keys, index, rows.mean, rows.sqrt_scale);
   const std::vector<double> value = RowFeatures::LoadRow(rows.values, index);
@@ -54,7 +53,7 @@ void AppendKey(const HeadFeatures& head, const KeyRows& rows, int64_t index,
 }
 
 RowCounts ReadQuery(const HeadFeatures& head, const QueryRows& rows, int64_t index,
-                    const PrefixState<double>& state, const OutputRows& out) {
+                    const PrefixState& state, const OutputRows& out) {
   const RowFeatures query(head, rows.queries, index, nullptr, rows.sqrt_scale);
   double rho = -INFINITY, denominator = 0;
   std::vector<double> numerator(static_cast<size_t>(state.value_dim), 0.0);
@@ -77,12 +76,12 @@ RowCounts ReadQuery(const HeadFeatures& head, const QueryRows& rows, int64_t ind
 }  // namespace
 
 void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
-                PrefixState<double>& state) {
+                PrefixState& state) {
   for (int64_t index = begin; index < end; ++index) AppendKey(head, rows, index, state);
 }
 
 RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t begin, int64_t end,
-                      const PrefixState<double>& state, const OutputRows& out) {
+                      const PrefixState& state, const OutputRows& out) {
   RowCounts counts;
   for (int64_t index = begin; index < end; ++index)
     counts += ReadQuery(head, rows, index, state, out);
@@ -90,7 +89,7 @@ RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t b
 }
 
 RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
-                 int64_t begin, int64_t end, PrefixState<double>& state, const OutputRows& out) {
+                 int64_t begin, int64_t end, PrefixState& state, const OutputRows& out) {
   RowCounts counts;
   for (int64_t index = begin; index < end; ++index) {
     AppendKey(head, keys, index, state);
