@@ -11,14 +11,6 @@
 namespace favor::attention {
 namespace {
 
-double Element(const ConstView& rows, int64_t row, int64_t column) {
-  return LoadElement(rows.data(), rows.type(), row * rows.stride(0) + column * rows.stride(1));
-}
-
-void StoreValue(const View& rows, int64_t row, int64_t column, double value) {
-  StoreElement(rows.data(), rows.type(), row * rows.stride(0) + column * rows.stride(1), value);
-}
-
 // A running sum over keys; row i takes it after key i when causal, all rows take the whole
 // otherwise.
 int64_t UniformGroup(const Problem& problem, bool renormalize, int64_t group, View out) {
@@ -30,12 +22,13 @@ int64_t UniformGroup(const Problem& problem, bool renormalize, int64_t group, Vi
   const auto add = [&](int64_t key) {
     if (mask != nullptr && mask[key] == 0) return;
     count += 1;
-    for (size_t v = 0; v < sum.size(); ++v) sum[v] += Element(values, key, static_cast<int64_t>(v));
+    for (size_t v = 0; v < sum.size(); ++v)
+      sum[v] += ElementAt(values, key, static_cast<int64_t>(v));
   };
   const auto store = [&](int64_t row) {
     empty += count == 0 ? 1 : 0;
     for (size_t v = 0; v < sum.size(); ++v) {
-      StoreValue(out, row, static_cast<int64_t>(v),
+      SetElement(out, row, static_cast<int64_t>(v),
                  count == 0    ? 0
                  : renormalize ? sum[v] / count
                                : sum[v]);
@@ -85,7 +78,7 @@ AttentionReport Identity(const Problem& problem, const AttentionOptions&, const 
           const bool exists = mask == nullptr || mask[row] != 0;
           masked += exists ? 0 : 1;
           for (int64_t v = 0; v < problem.value_dim; ++v)
-            StoreValue(to, row, v, exists ? Element(values, row, v) : 0);
+            SetElement(to, row, v, exists ? ElementAt(values, row, v) : 0);
         }
         return masked;
       },

@@ -60,8 +60,7 @@ class CompatHead {
         z[r] += phi[r];
         for (int64_t v = 0; exists && v < dv; ++v) {
           s[r * static_cast<size_t>(dv) + static_cast<size_t>(v)] +=
-              phi[r] * LoadElement(values_.data(), values_.type(),
-                                   j * values_.stride(0) + v * values_.stride(1));
+              phi[r] * ElementAt(values_, j, v);
         }
       }
     };
@@ -77,8 +76,7 @@ class CompatHead {
         double sum = 0;
         for (size_t r = 0; r < phi.size(); ++r)
           sum += phi[r] * s[r * static_cast<size_t>(dv) + static_cast<size_t>(v)];
-        StoreElement(out.data(), out.type(), i * out.stride(0) + v * out.stride(1),
-                     denominator == 0 ? 0 : sum / denominator);
+        SetElement(out, i, v, denominator == 0 ? 0 : sum / denominator);
       }
     };
     if (problem_.causal) {
@@ -103,8 +101,7 @@ class CompatHead {
     std::vector<double> x(static_cast<size_t>(problem_.dim));
     Projected result{std::vector<double>(static_cast<size_t>(features_.omega.features)), 0};
     for (size_t i = 0; i < x.size(); ++i) {
-      x[i] = scale_ * LoadElement(rows.data(), rows.type(),
-                                  row * rows.stride(0) + static_cast<int64_t>(i) * rows.stride(1));
+      x[i] = scale_ * ElementAt(rows, row, static_cast<int64_t>(i));
       result.half_norm += x[i] * x[i] / 2;
     }
     kernels::reference::Project(features_.omega, x.data(), 1, result.u.data());

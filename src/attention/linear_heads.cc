@@ -10,10 +10,6 @@
 namespace favor::attention {
 namespace {
 
-double Element(const ConstView& rows, int64_t row, int64_t column) {
-  return LoadElement(rows.data(), rows.type(), row * rows.stride(0) + column * rows.stride(1));
-}
-
 // Sums over the existing rows of (x − mean)·scale: Σ‖x‖² and Σx, in double.
 struct RowStatistics {
   RowStatistics(const ConstView& rows, const float* mask, const std::vector<double>& mean,
@@ -24,7 +20,7 @@ struct RowStatistics {
       count += 1;
       for (size_t i = 0; i < sum.size(); ++i) {
         const double x =
-            (Element(rows, row, static_cast<int64_t>(i)) - (mean.empty() ? 0 : mean[i])) * scale;
+            (ElementAt(rows, row, static_cast<int64_t>(i)) - (mean.empty() ? 0 : mean[i])) * scale;
         square += x * x;
         sum[i] += x;
       }

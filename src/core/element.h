@@ -40,6 +40,14 @@ inline void StoreElement(void* data, DataType type, int64_t index, double value)
   }
 }
 
+// Element [row, column] of a matrix.
+inline double ElementAt(const ConstView& rows, int64_t row, int64_t column) {
+  return LoadElement(rows.data(), rows.type(), row * rows.stride(0) + column * rows.stride(1));
+}
+inline void SetElement(const View& rows, int64_t row, int64_t column, double value) {
+  StoreElement(rows.data(), rows.type(), row * rows.stride(0) + column * rows.stride(1), value);
+}
+
 }  // namespace favor
 
 #endif  // FAVOR_CORE_ELEMENT_H_

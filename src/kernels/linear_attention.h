@@ -36,9 +36,7 @@ struct QueryRows {
     if (key_mean == nullptr) return 0;
     double dot = 0;
     for (int64_t i = 0; i < queries.size(1); ++i) {
-      dot += LoadElement(queries.data(), queries.type(),
-                         row * queries.stride(0) + i * queries.stride(1)) *
-             key_mean[i];
+      dot += ElementAt(queries, row, i) * key_mean[i];
     }
     return sqrt_scale * sqrt_scale * dot;
   }

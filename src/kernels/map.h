@@ -43,6 +43,18 @@ struct ExponentialMap {
   }
 };
 
+// … whose exponent is linear in u.
+struct LinearExponentMap : ExponentialMap {
+  template <class T>
+  FAVOR_HOST_DEVICE static T Exponent(T u, int, T) {
+    return u;
+  }
+  template <class T>
+  FAVOR_HOST_DEVICE static T ExponentSlope(T, int, T) {
+    return T(1);
+  }
+};
+
 // [sin u ; cos u] without an exponent of its own in u.
 struct TrigonometricMap {
   template <class T>

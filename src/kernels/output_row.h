@@ -27,8 +27,6 @@ RowCounts StoreRow(const OutputRows& out, int64_t row, int64_t value_dim, bool h
   if (out.output.data() == nullptr) return counts;
   const bool divide = out.normalize && has_keys && denominator > 0;
   if (!out.normalize) counts.nonpositive = 0;  // no denominator is used
-  const View to = out.output;
-  const int64_t offset = row * to.stride(0);
   for (int64_t v = 0; v < value_dim; ++v) {
     const double n = value(v);
     double result = 0;
@@ -36,7 +34,7 @@ RowCounts StoreRow(const OutputRows& out, int64_t row, int64_t value_dim, bool h
     // Through the logarithm: e^ρ alone may overflow where the sum does not.
     if (!out.normalize && has_keys && n != 0)
       result = std::copysign(std::exp(log_scale + std::log(std::fabs(n))), n);
-    StoreElement(to.data(), to.type(), offset + v * to.stride(1), result);
+    SetElement(out.output, row, v, result);
   }
   return counts;
 }

@@ -47,6 +47,16 @@ TEST_F(StateCommand, AppendsReadsMergesAndShows) {
   ASSERT_EQ(merged.shape(), (Shape{2, 4, 3}));
   for (int64_t i = 0; i < 24; ++i)
     EXPECT_NEAR(appended.Data<float>()[i], merged.Data<float>()[i], 1e-5);
+  ASSERT_EQ(RunTool({"state", "read", "--state", dir_ / "ab", "--q", dir_ / "q.npy", "--out",
+                     dir_ / "answer.npy", "--numerator", dir_ / "n.npy", "--denominator",
+                     dir_ / "d.npy", "--log-scale", dir_ / "r.npy"})
+                .status,
+            0);
+  const Tensor n = ReadNpy(dir_ / "n.npy"), d = ReadNpy(dir_ / "d.npy");
+  ASSERT_EQ(n.shape(), (Shape{2, 4, 3}));
+  ASSERT_EQ(ReadNpy(dir_ / "r.npy").shape(), (Shape{2, 4}));
+  for (int64_t i = 0; i < 24; ++i)
+    EXPECT_NEAR(n.Data<double>()[i] / d.Data<double>()[i / 3], merged.Data<float>()[i], 1e-6);
   const auto shown = nlohmann::json::parse(RunTool({"state", "show", dir_ / "ab", "--json"}).out);
   EXPECT_EQ(shown["tokens"], 12);
   EXPECT_EQ(shown["map"], "positive");

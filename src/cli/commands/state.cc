@@ -16,7 +16,7 @@ namespace favor::cli {
 namespace {
 
 struct Arguments {
-  std::string state, k, v, q, out, mask, mean;
+  std::string state, k, v, q, out, mask, mean, log_scale, numerator, denominator;
   std::vector<std::string> inputs;
   std::optional<double> scale;
   int64_t heads = 0;
@@ -85,11 +85,17 @@ void Append(const Arguments& a) {
 }
 
 void Read(const Arguments& a) {
-  CheckFiles("state", {a.out}, {a.q, a.state});
+  CheckFiles("state", {a.out, a.log_scale, a.numerator, a.denominator}, {a.q, a.state});
   const Context context(a.run.ToContext());
   const AttentionState state = AttentionState::Load(a.state);
   AttentionReport report;
-  const Tensor out = state.Attend(ReadRows(a.q), context, &report);
+  const Tensor q = ReadRows(a.q), out = state.Attend(q, context, &report);
+  if (!a.log_scale.empty() || !a.numerator.empty() || !a.denominator.empty()) {
+    const AttentionState::Parts parts = state.Read(q, context);
+    if (!a.log_scale.empty()) WriteNpy(a.log_scale, parts.log_scale);
+    if (!a.numerator.empty()) WriteNpy(a.numerator, parts.numerator);
+    if (!a.denominator.empty()) WriteNpy(a.denominator, parts.denominator);
+  }
   WriteNpy(a.out, out);
   if (a.json) {
     PrintJson({{"out", a.out},
@@ -155,6 +161,10 @@ Command StateCommand() {
             AddPath(*read, "--state", "FILE", a.state, "The state's file")->required();
             AddPath(*read, "--q", "Q.npy", a.q, "Queries")->required();
             AddPath(*read, "--out", "O.npy", a.out, "Where the output goes")->required();
+            AddPath(*read, "--log-scale", "R.npy", a.log_scale,
+                    "Also ρ: e^ρ·N and e^ρ·D are the sums over keys, in f64");
+            AddPath(*read, "--numerator", "N.npy", a.numerator, "Also N");
+            AddPath(*read, "--denominator", "D.npy", a.denominator, "Also D");
             AddRunOptions(*read, a.run);
             CLI::App* merge =
                 AddPart(app, arguments, "merge", "The context of several states of the same kind",

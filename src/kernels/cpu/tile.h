@@ -25,9 +25,8 @@ inline void LoadTile(const ConstView& rows, int64_t begin, int64_t count, const 
   const int64_t columns = rows.size(1);
   if (count < kLanes) std::fill_n(tile, columns * kLanes, 0.0f);
   for (int64_t lane = 0; lane < count; ++lane) {
-    const int64_t offset = (begin + lane) * rows.stride(0);
     for (int64_t i = 0; i < columns; ++i) {
-      const double value = LoadElement(rows.data(), rows.type(), offset + i * rows.stride(1));
+      const double value = ElementAt(rows, begin + lane, i);
       tile[i * kLanes + lane] =
           static_cast<float>((value - (mean != nullptr ? mean[i] : 0)) * scale);
     }
@@ -49,8 +48,7 @@ inline void LoadRows(const ConstView& rows, int64_t begin, int64_t count, const 
       continue;
     }
     for (int64_t i = 0; i < columns; ++i) {
-      to[i] = static_cast<float>(
-          LoadElement(rows.data(), rows.type(), row * rows.stride(0) + i * rows.stride(1)));
+      to[i] = static_cast<float>(ElementAt(rows, row, i));
     }
   }
 }

@@ -8,7 +8,7 @@
 
 namespace favor::kernels {
 
-struct GaussianPositive : ExponentialMap {
+struct GaussianPositive : LinearExponentMap {
   static constexpr MapTraits kTraits{.info = {.name = "gaussian-positive",
                                               .formula = "exp(ω·x − |x|²)",
                                               .kernel = "gaussian",
@@ -16,15 +16,6 @@ struct GaussianPositive : ExponentialMap {
                                               .parts = 1,
                                               .default_epsilon = {}},
                                      .norm_slope = -2};
-
-  template <class T>
-  FAVOR_HOST_DEVICE static T Exponent(T u, int, T) {
-    return u;
-  }
-  template <class T>
-  FAVOR_HOST_DEVICE static T ExponentSlope(T, int, T) {
-    return T(1);
-  }
 
   static Moments Theory(const Pair& pair, const Law& law) {
     return ExponentialMoments(std::exp(-(pair.xx + pair.yy)), pair.SumSquare() / 2, law);

@@ -11,7 +11,7 @@
 
 namespace favor::kernels {
 
-struct Oprf : ExponentialMap {
+struct Oprf : LinearExponentMap {
   static constexpr MapTraits kTraits{
       .info = {.name = "oprf",
                .formula = "(1−4A)^(d/4)·exp(A|ω|² + √(1−4A)·ω·x − |x|²/2)",
@@ -22,15 +22,6 @@ struct Oprf : ExponentialMap {
       .norm_slope = -1,
       .uses_oprf_a = true,
       .only_norm = OmegaNorm::kChi};
-
-  template <class T>
-  FAVOR_HOST_DEVICE static T Exponent(T u, int, T) {
-    return u;
-  }
-  template <class T>
-  FAVOR_HOST_DEVICE static T ExponentSlope(T, int, T) {
-    return T(1);
-  }
 
   // log(E X²/K²) = d ln((1+t)/2) − (d/2) ln t + ‖x+y‖²/t with t = 1 − 8A. Two orthogonal rows:
   // weighting a χ(d) length by e^{2Ar²} rescales it by 1/B, which undoes B: the cross moment is

@@ -9,7 +9,7 @@
 
 namespace favor::kernels {
 
-struct Positive : ExponentialMap {
+struct Positive : LinearExponentMap {
   static constexpr MapTraits kTraits{.info = {.name = "positive",
                                               .formula = "exp(ω·x − |x|²/2)",
                                               .kernel = "softmax",
@@ -17,15 +17,6 @@ struct Positive : ExponentialMap {
                                               .parts = 1,
                                               .default_epsilon = {}},
                                      .norm_slope = -1};
-
-  template <class T>
-  FAVOR_HOST_DEVICE static T Exponent(T u, int, T) {
-    return u;
-  }
-  template <class T>
-  FAVOR_HOST_DEVICE static T ExponentSlope(T, int, T) {
-    return T(1);
-  }
 
   static Moments Theory(const Pair& pair, const Law& law) {
     return ExponentialMoments(std::exp(-(pair.xx + pair.yy) / 2), pair.SumSquare() / 2, law);

@@ -8,14 +8,6 @@
 #include "kernels/output_row.h"
 
 namespace favor::kernels::reference {
-namespace {
-
-double Element(const ConstView& rows, int64_t row, int64_t column) {
-  return LoadElement(rows.data(), rows.type(), row * rows.stride(0) + column * rows.stride(1));
-}
-
-}  // namespace
-
 RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const OutputRows& out) {
   const int64_t length = rows.keys.size(0), d = rows.keys.size(1), dv = rows.values.size(1);
   RowCounts counts;
@@ -25,7 +17,8 @@ RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const OutputR
     double largest = -INFINITY;
     for (int64_t j = 0; j < visible; ++j) {
       double dot = 0;
-      for (int64_t c = 0; c < d; ++c) dot += Element(rows.queries, i, c) * Element(rows.keys, j, c);
+      for (int64_t c = 0; c < d; ++c)
+        dot += ElementAt(rows.queries, i, c) * ElementAt(rows.keys, j, c);
       const bool exists = rows.mask == nullptr || rows.mask[j] != 0;
       scores[static_cast<size_t>(j)] = exists ? rows.scale * dot : -INFINITY;
       largest = std::max(largest, scores[static_cast<size_t>(j)]);
@@ -38,7 +31,7 @@ RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const OutputR
       const double weight = std::exp(scores[static_cast<size_t>(j)] - largest);
       denominator += weight;
       for (int64_t c = 0; c < dv; ++c)
-        sum[static_cast<size_t>(c)] += weight * Element(rows.values, j, c);
+        sum[static_cast<size_t>(c)] += weight * ElementAt(rows.values, j, c);
     }
     counts += StoreRow(
         out, i, dv, any, largest, [&](int64_t v) { return sum[static_cast<size_t>(v)]; },

@@ -25,8 +25,7 @@ struct RowFeatures {
   static std::vector<double> LoadRow(const ConstView& rows, int64_t index) {
     std::vector<double> values(static_cast<size_t>(rows.size(1)));
     for (int64_t i = 0; i < rows.size(1); ++i) {
-      values[static_cast<size_t>(i)] =
-          LoadElement(rows.data(), rows.type(), index * rows.stride(0) + i * rows.stride(1));
+      values[static_cast<size_t>(i)] = ElementAt(rows, index, i);
     }
     return values;
   }
