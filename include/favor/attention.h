@@ -35,18 +35,20 @@ struct AttentionOptions {
   ConstView key_mask;  // 0: the key does not exist. [L], [B, L] or [B, H_kv, L]; none: all exist
   bool reference = false;  // plain loops in double
 
-  // Linear attention only. With the map oprf and no A among its options, A comes from the
-  // statistics of the call: all queries and the keys that exist. Padded queries count too: for
-  // padded batches give an A.
+  // Linear attention only. A plan is a drawn map with one head for each query head; without one, it
+  // is drawn by `features` from the context's seed. With the map oprf and no A among the options of
+  // either, A comes from the statistics of the call: all queries and the keys that exist. Padded
+  // queries count too: for padded batches give an A.
   FeatureOptions features;
-  std::optional<FeaturePlan>
-      plan;  // a drawn map, one head for each query head; none: drawn from the context's seed
-  bool center_keys = false;  // subtract a mean from keys: the same softmax, a smaller variance
-  ConstView key_mean;  // the mean, [d] or one row for each head, frozen; none: of this call's keys
-                       // (not causal)
+  std::optional<FeaturePlan> plan;
+
+  // Subtract a mean from keys: the same softmax, a smaller variance. The mean is frozen, [d] or one
+  // row for each head; none: that of this call's keys (not causal).
+  bool center_keys = false;
+  ConstView key_mean;
+
   Compat compat = Compat::kNone;
-  int64_t chunk =
-      64;  // rows of a causal chunk, up to kMaxChunk; any gives the same result within rounding
+  int64_t chunk = 64;  // rows of a causal chunk; any gives the same result within rounding
 };
 
 // The kinds of attention, for help texts and checks.

@@ -18,12 +18,12 @@ namespace {
 using kernels::PrefixState;
 using kernels::RowCounts;
 
-constexpr int64_t kBlockRows = 4096;  // a block of a long sequence
-constexpr int64_t kMaxBlocks = 256;   // per head
-constexpr int64_t kManyGroups =
-    16;  // so many heads keep threads busy without cutting causal sequences
 constexpr int64_t kQueryRows = 256;        // rows of a read task
+constexpr int64_t kBlockRows = 4096;       // of a block of a long sequence
+constexpr int64_t kMaxBlocks = 256;        // of a head
 constexpr int64_t kStateBytes = 64 << 20;  // of all states alive at a time
+// So many heads keep threads busy: a causal sequence is then not cut, which saves half of its work.
+constexpr int64_t kManyGroups = 16;
 
 AttentionReport ToReport(const RowCounts& counts) {
   return {.nonpositive_rows = counts.nonpositive, .empty_rows = counts.empty};
@@ -66,8 +66,6 @@ struct ReferenceKernels {
 template <class Kernels>
 class LinearCall {
  public:
-  using State = PrefixState;
-
   LinearCall(const Problem& problem, const Context& context, const Kernels& kernels,
              const HeadMaker& maker, View out)
       : problem_(problem), context_(context), kernels_(kernels), maker_(maker), out_(out) {
@@ -95,8 +93,8 @@ class LinearCall {
       const View group_out = out_.At(problem_.Batch(first + i)).At(problem_.Head(first + i));
       heads[static_cast<size_t>(i)].emplace(maker_.Make(first + i, group_out));
     });
-    std::vector<State> states(static_cast<size_t>((last - first) * blocks_));
-    for (State& state : states) state = State(maker_.width(), problem_.value_dim);
+    std::vector<PrefixState> states(static_cast<size_t>((last - first) * blocks_));
+    for (PrefixState& state : states) state = PrefixState(maker_.width(), problem_.value_dim);
     // A causal pass needs the states of all blocks but the last.
     const int64_t needed = problem_.causal ? blocks_ - 1 : blocks_;
     ParallelFor(context_, (last - first) * needed, [&](int64_t piece) {
@@ -109,9 +107,9 @@ class LinearCall {
   }
 
   RowCounts Bidirectional(const std::vector<std::optional<LinearHead>>& heads,
-                          std::vector<State>& states) {
+                          std::vector<PrefixState>& states) {
     ParallelFor(context_, static_cast<int64_t>(heads.size()), [&](int64_t group) {
-      State* first = states.data() + group * blocks_;
+      PrefixState* first = states.data() + group * blocks_;
       for (int64_t block = 1; block < blocks_; ++block) kernels::MergeInto(first[block], first[0]);
     });
     const int64_t reads = (problem_.query_length + kQueryRows - 1) / kQueryRows;
@@ -125,12 +123,12 @@ class LinearCall {
 
   // Exclusive prefix of the block states, then every block goes on from its own.
   RowCounts Causal(const std::vector<std::optional<LinearHead>>& heads,
-                   std::vector<State>& states) {
+                   std::vector<PrefixState>& states) {
     ParallelFor(context_, static_cast<int64_t>(heads.size()), [&](int64_t group) {
-      State running(maker_.width(), problem_.value_dim);
+      PrefixState running(maker_.width(), problem_.value_dim);
       for (int64_t block = 0; block < blocks_; ++block) {
-        State& state = states[static_cast<size_t>(group * blocks_ + block)];
-        State next = running;
+        PrefixState& state = states[static_cast<size_t>(group * blocks_ + block)];
+        PrefixState next = running;
         kernels::MergeInto(state, next);
         state = std::exchange(running, std::move(next));
       }
