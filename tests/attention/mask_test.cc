@@ -49,7 +49,7 @@ TEST(Mask, MaskedKeysDoNotExist) {
                         v.Data<float>() + kept[static_cast<size_t>(i)] * d,
                         static_cast<size_t>(d) * 4);
           }
-          EXPECT_LE(LargestDifference(masked, Attend(q, k2, v2, options, context)), 2e-6) << map;
+          EXPECT_LE(LargestDifference(masked, Attend(q, k2, v2, options, context)), 1e-6) << map;
         } else {
           const auto count = static_cast<int64_t>(kept.size());
           Tensor q2({count, d}), k2({count, d}), v2({count, d});
@@ -66,7 +66,7 @@ TEST(Mask, MaskedKeysDoNotExist) {
           for (int64_t i = 0; i < count; ++i) {
             for (int64_t c = 0; c < d; ++c) {
               EXPECT_NEAR(masked.Data<float>()[kept[static_cast<size_t>(i)] * d + c],
-                          removed.Data<float>()[i * d + c], 2e-6)
+                          removed.Data<float>()[i * d + c], 1e-6)
                   << map;
             }
           }

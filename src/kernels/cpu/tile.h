@@ -66,7 +66,10 @@ struct Matrix {
 };
 
 // out[r] = Σ_i matrix(r, i)·x[i] (plus out[r] when `add`), lane by lane; two rows at a time in
-// registers.
+// registers. Sums of kSumBlock terms are added up: rounding grows with the square root of their
+// number and of the number of blocks, not of all terms.
+constexpr int64_t kSumBlock = 16;
+
 inline void Multiply(const Matrix& matrix, int64_t rows, int64_t columns, const float* x, bool add,
                      float* out) {
   int64_t r = 0;
@@ -75,10 +78,15 @@ inline void Multiply(const Matrix& matrix, int64_t rows, int64_t columns, const 
     const float* second = first + matrix.row_step;
     Lanes sum0 = add ? LoadLanes(out + r * kLanes) : Lanes{};
     Lanes sum1 = add ? LoadLanes(out + (r + 1) * kLanes) : Lanes{};
-    for (int64_t i = 0; i < columns; ++i) {
-      const Lanes value = LoadLanes(x + i * kLanes);
-      sum0 += first[i * matrix.column_step] * value;
-      sum1 += second[i * matrix.column_step] * value;
+    for (int64_t begin = 0; begin < columns; begin += kSumBlock) {
+      Lanes block0{}, block1{};
+      for (int64_t i = begin; i < std::min(columns, begin + kSumBlock); ++i) {
+        const Lanes value = LoadLanes(x + i * kLanes);
+        block0 += first[i * matrix.column_step] * value;
+        block1 += second[i * matrix.column_step] * value;
+      }
+      sum0 += block0;
+      sum1 += block1;
     }
     StoreLanes(sum0, out + r * kLanes);
     StoreLanes(sum1, out + (r + 1) * kLanes);
@@ -86,8 +94,13 @@ inline void Multiply(const Matrix& matrix, int64_t rows, int64_t columns, const 
   for (; r < rows; ++r) {
     const float* row = matrix.data + r * matrix.row_step;
     Lanes sum = add ? LoadLanes(out + r * kLanes) : Lanes{};
-    for (int64_t i = 0; i < columns; ++i)
-      sum += row[i * matrix.column_step] * LoadLanes(x + i * kLanes);
+    for (int64_t begin = 0; begin < columns; begin += kSumBlock) {
+      Lanes block{};
+      for (int64_t i = begin; i < std::min(columns, begin + kSumBlock); ++i) {
+        block += row[i * matrix.column_step] * LoadLanes(x + i * kLanes);
+      }
+      sum += block;
+    }
     StoreLanes(sum, out + r * kLanes);
   }
 }
