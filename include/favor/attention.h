@@ -11,6 +11,7 @@
 #define FAVOR_ATTENTION_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -59,12 +60,61 @@ struct AttentionReport {
   int64_t empty_rows = 0;        // no key exists for the row: the output row is 0
 };
 
+// What a call keeps for its gradients: the logarithms of denominators, drawn features and, for
+// linear attention that is not causal, one state a head. Without it gradients cost a second forward
+// pass.
+class AttentionRecord {
+ public:
+  AttentionRecord();
+  ~AttentionRecord();
+  AttentionRecord(AttentionRecord&&) noexcept;
+  AttentionRecord& operator=(AttentionRecord&&) noexcept;
+
+  int64_t Bytes() const;  // of memory that it holds
+
+  struct Impl;
+  Impl& impl() const { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
 // Throws kInvalidData for arrays that do not fit or hold NaN or infinity (masked keys and values
 // may), kInvalidOption for options that exclude each other: a causal call refuses statistics of its
 // own data (a key mean, oprf's A), which would let the future leak; give frozen ones. Memory beyond
 // the arrays is independent of the length. The output is f32 (f64 with `reference`).
 Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
               const Context& context, AttentionReport* report = nullptr);
+
+// The same into memory of the caller: f32 (f64 with `reference`), of the shape above, sharing none
+// with the arguments. After an error its contents are undefined. `record`, where given, is filled.
+void AttendInto(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
+                const Context& context, View out, AttentionRecord* record = nullptr,
+                AttentionReport* report = nullptr);
+
+struct AttentionGradients {
+  Tensor q, k, v;  // of the shapes of the arguments
+};
+
+// Gradients of a loss with respect to q, k and v from its gradient with respect to the output.
+//
+//   favor::AttentionRecord record;
+//   favor::AttendInto(q, k, v, options, context, out, &record);
+//   auto [grad_q, grad_k, grad_v] = favor::AttendBackward(q, k, v, out, grad_out, options, context,
+//                                                         &record);
+//
+// `out` is what the forward call with the same arguments gave; `record` what it recorded (none: the
+// forward pass is computed again). Rows that are 0 by definition have no gradient. Constants: ω, a
+// frozen key mean, and oprf's A even where it came from the call's data; a key mean taken from the
+// call's keys is differentiated. Throws as Attend does; `compat` has no gradients. f32, or f64 with
+// `reference`. Memory beyond the arrays is independent of the length but for 16 bytes a query.
+AttentionGradients AttendBackward(ConstView q, ConstView k, ConstView v, ConstView out,
+                                  ConstView grad_out, const AttentionOptions& options,
+                                  const Context& context, const AttentionRecord* record = nullptr);
+// The same into memory of the caller, sharing none with the arguments or each other.
+void AttendBackwardInto(ConstView q, ConstView k, ConstView v, ConstView out, ConstView grad_out,
+                        const AttentionOptions& options, const Context& context,
+                        const AttentionRecord* record, View grad_q, View grad_k, View grad_v);
 
 // The matrix whose product with V is the output, [.., L_q, L_k], by attending to one-hot values a
 // block of columns at a time.

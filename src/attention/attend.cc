@@ -3,10 +3,12 @@
 #include <utility>
 #include <vector>
 
+#include "attention/attend.h"
 #include "attention/kinds.h"
 #include "attention/linear_heads.h"
-#include "attention/problem.h"
+#include "attention/record.h"
 #include "core/error_text.h"
+#include "core/overlap.h"
 #include "favor/attention.h"
 
 namespace favor {
@@ -25,21 +27,85 @@ void RefuseLinearOptions(const AttentionOptions& options) {
   }
 }
 
-AttentionReport Dispatch(const attention::Problem& problem, const AttentionOptions& options,
-                         const Context& context, View out) {
-  if (options.attention == "linear") {
-    return options.compat == Compat::kNone ? attention::Linear(problem, options, context, out)
-                                           : attention::Compatible(problem, options, context, out);
-  }
+kernels::RowCounts Dispatch(const attention::ForwardCall& call) {
+  const AttentionOptions& options = call.options;
+  if (options.attention == "linear")
+    return options.compat == Compat::kNone ? attention::Linear(call) : attention::Compatible(call);
   RefuseLinearOptions(options);
-  if (options.attention == "exact") return attention::Exact(problem, options, context, out);
-  if (options.attention == "identity") return attention::Identity(problem, options, context, out);
-  if (options.attention == "uniform") return attention::Uniform(problem, options, context, out);
+  if (options.attention == "exact") return attention::Exact(call);
+  if (options.attention == "identity") return attention::Identity(call);
+  if (options.attention == "uniform") return attention::Uniform(call);
   Throw(ErrorCode::kInvalidOption, "attention", "unknown name '{}'{}", Printable(options.attention),
         Suggest(options.attention, AttentionNames()));
 }
 
+// The fast linear kernels find numbers out of range while they work; for others they are looked for
+// before.
+bool LooksForItself(const AttentionOptions& options) {
+  return options.attention == "linear" && options.compat == Compat::kNone && !options.reference;
+}
+
+kernels::RowCounts Run(const attention::ForwardCall& call) {
+  if (!LooksForItself(call.options)) attention::CheckRanges(call.problem);
+  const kernels::RowCounts counts = Dispatch(call);
+  if (counts.unusable == 0) return counts;
+  attention::CheckRanges(call.problem);
+  Throw(ErrorCode::kInvalidData, "attend", "the result exceeds the range of {}{}",
+        Name(call.out.type()),
+        call.options.renormalize ? ""
+                                 : " (unnormalised sums of exponentials grow fast: use smaller "
+                                   "inputs or the normalised output)");
+}
+
 }  // namespace
+
+namespace attention {
+
+kernels::OutputRows ForwardCall::Rows(int64_t group) const {
+  return {.output = out.At(problem.Batch(group)).At(problem.Head(group)),
+          .normalize = options.renormalize,
+          .log_sum =
+              record == nullptr ? nullptr : record->log_sum.data() + group * problem.query_length};
+}
+
+void CheckOutputs(std::string_view who, const std::vector<NamedOutput>& outputs,
+                  const std::vector<NamedArray>& inputs, bool reference) {
+  const DataType type = reference ? DataType::kF64 : DataType::kF32;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto& [name, array, shape] = outputs[i];
+    if (array.data() == nullptr || array.shape() != shape || array.type() != type ||
+        array.device().kind != DeviceKind::kCpu) {
+      Throw(ErrorCode::kInvalidData, who, "{}: given {} {} on {}, expected {} {} on the cpu", name,
+            Name(array.type()), array.shape().ToString(), Name(array.device()), Name(type),
+            shape.ToString());
+    }
+    if (OverlapsItself(array))
+      Throw(ErrorCode::kInvalidData, who, "{}: given an array whose elements share memory", name);
+    for (const NamedArray& input : inputs) {
+      if (Overlap(array, input.array))
+        Throw(ErrorCode::kInvalidData, who, "{}: given memory that {} uses too", name, input.name);
+    }
+    for (size_t j = 0; j < i; ++j) {
+      if (Overlap(array, outputs[j].array))
+        Throw(ErrorCode::kInvalidData, who, "{}: given memory that {} uses too", name,
+              outputs[j].name);
+    }
+  }
+}
+
+}  // namespace attention
+
+AttentionRecord::AttentionRecord() : impl_(std::make_unique<Impl>()) {}
+AttentionRecord::~AttentionRecord() = default;
+AttentionRecord::AttentionRecord(AttentionRecord&&) noexcept = default;
+AttentionRecord& AttentionRecord::operator=(AttentionRecord&&) noexcept = default;
+
+int64_t AttentionRecord::Bytes() const {
+  auto bytes = static_cast<int64_t>(impl_->log_sum.size() * sizeof(double));
+  for (const kernels::PrefixState& state : impl_->states)
+    bytes += kernels::PrefixState::Bytes(state.width, state.value_dim);
+  return bytes;
+}
 
 std::span<const std::string_view> AttentionNames() {
   static constexpr std::array<std::string_view, 4> kNames = {"exact", "linear", "identity",
@@ -47,19 +113,45 @@ std::span<const std::string_view> AttentionNames() {
   return kNames;
 }
 
+void AttendInto(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
+                const Context& context, View out, AttentionRecord* record,
+                AttentionReport* report) {
+  const attention::Problem problem = attention::CheckProblem(q, k, v, options);
+  attention::CheckOutputs("attend", {{"out", out, problem.output_shape}},
+                          {{"q", q},
+                           {"k", k},
+                           {"v", v},
+                           {"key_mask", options.key_mask},
+                           {"key_mean", options.key_mean}},
+                          options.reference);
+  AttentionRecord::Impl* recorded = nullptr;
+  if (record != nullptr) {
+    if (options.compat != Compat::kNone)
+      Throw(ErrorCode::kInvalidOption, "attend", "given compat, which has no gradients to record");
+    recorded = &record->impl();
+    *recorded = {.attention = options.attention,
+                 .q = q.shape(),
+                 .k = k.shape(),
+                 .v = v.shape(),
+                 .causal = options.causal,
+                 .renormalize = options.renormalize,
+                 .scale = problem.scale};
+    recorded->log_sum.assign(static_cast<size_t>(problem.Groups() * problem.query_length), 0.0);
+  }
+  const kernels::RowCounts counts = Run({.problem = problem,
+                                         .options = options,
+                                         .context = context,
+                                         .out = out.AsRank4(),
+                                         .record = recorded});
+  if (report != nullptr)
+    *report = {.nonpositive_rows = counts.nonpositive, .empty_rows = counts.empty};
+}
+
 Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
               const Context& context, AttentionReport* report) {
-  const attention::Problem problem = attention::CheckProblem(q, k, v, options);
-  Tensor out(problem.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
-  const AttentionReport result = Dispatch(problem, options, context, out.view().AsRank4());
-  if (!AllFinite(out)) {
-    Throw(ErrorCode::kInvalidData, "attend", "the result exceeds the range of {}{}",
-          Name(out.type()),
-          options.renormalize ? ""
-                              : " (unnormalised sums of exponentials grow fast: use smaller inputs "
-                                "or the normalised output)");
-  }
-  if (report != nullptr) *report = result;
+  Tensor out(attention::CheckProblem(q, k, v, options).output_shape,
+             options.reference ? DataType::kF64 : DataType::kF32);
+  AttendInto(q, k, v, options, context, out, nullptr, report);
   return out;
 }
 
@@ -85,7 +177,10 @@ Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options
         ConstView(std::as_const(one_hot).view().data(), DataType::kF32,
                   {problem.batch, problem.kv_heads, length, columns}, {0, 0, columns, 1}, Device{});
     problem.value_dim = columns;
-    Dispatch(problem, one_plan, context, matrix.view().AsRank4().Range(3, first, columns));
+    Run({.problem = problem,
+         .options = one_plan,
+         .context = context,
+         .out = matrix.view().AsRank4().Range(3, first, columns)});
   }
   return matrix;
 }

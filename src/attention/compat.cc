@@ -124,13 +124,13 @@ class CompatHead {
     std::vector<double> exponents(phi.size());
     const std::vector<double> offset(phi.size(), 0.0);
     const double no_norm = 0;
-    features_.map->evaluate_f64({.features = features_.omega.features,
-                                 .lanes = 1,
-                                 .u = projected.u.data(),
-                                 .half_norm = &no_norm,
-                                 .offset = offset.data(),
-                                 .epsilon = epsilon_},
-                                exponents.data(), phi.data());
+    features_.map->evaluate({.features = features_.omega.features,
+                             .lanes = 1,
+                             .u = projected.u.data(),
+                             .half_norm = &no_norm,
+                             .offset = offset.data(),
+                             .epsilon = epsilon_},
+                            exponents.data(), phi.data());
     for (size_t r = 0; r < phi.size(); ++r) phi[r] *= std::exp(exponents[r]);
     return phi;
   }
@@ -146,8 +146,10 @@ class CompatHead {
 
 }  // namespace
 
-AttentionReport Compatible(const Problem& problem, const AttentionOptions& options,
-                           const Context& context, View out) {
+kernels::RowCounts Compatible(const ForwardCall& call) {
+  const Problem& problem = call.problem;
+  const AttentionOptions& options = call.options;
+  const Context& context = call.context;
   const FeaturePlan plan = ChoosePlan(problem, options, context);
   if (!(problem.scale > 0))
     Throw(ErrorCode::kInvalidOption, "scale", "given {}, expected a number above 0", problem.scale);
@@ -165,10 +167,10 @@ AttentionReport Compatible(const Problem& problem, const AttentionOptions& optio
       context, problem.Groups(), 1, int64_t{0},
       [&](int64_t group, int64_t) {
         return CompatHead(problem, options, plan.impl().Head(problem.Head(group)), group)
-            .Run(out.At(problem.Batch(group)).At(problem.Head(group)));
+            .Run(call.Rows(group).output);
       },
       [](int64_t& total, int64_t part) { total += part; });
-  return {.nonpositive_rows = nonpositive, .empty_rows = 0};
+  return {.nonpositive = nonpositive};
 }
 
 }  // namespace favor::attention

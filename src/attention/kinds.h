@@ -1,23 +1,58 @@
-// The kinds of attention behind Attend, one file each. `out` is [batch, heads, query_length,
-// value_dim], f32 or (with options.reference) f64.
+// The kinds of attention behind Attend and AttendBackward, one file each.
 #ifndef FAVOR_ATTENTION_KINDS_H_
 #define FAVOR_ATTENTION_KINDS_H_
 
+#include <vector>
+
 #include "attention/problem.h"
 #include "favor/attention.h"
+#include "kernels/linear_attention.h"
+#include "kernels/linear_attention_backward.h"
 
 namespace favor::attention {
 
-AttentionReport Exact(const Problem& problem, const AttentionOptions& options,
-                      const Context& context, View out);
-AttentionReport Linear(const Problem& problem, const AttentionOptions& options,
-                       const Context& context, View out);
-AttentionReport Compatible(const Problem& problem, const AttentionOptions& options,
-                           const Context& context, View out);
-AttentionReport Identity(const Problem& problem, const AttentionOptions& options,
-                         const Context& context, View out);
-AttentionReport Uniform(const Problem& problem, const AttentionOptions& options,
-                        const Context& context, View out);
+// Of a forward call. `out` is [batch, heads, query_length, value_dim], f32 or (with
+// options.reference) f64; `record` is filled where it is not null.
+struct ForwardCall {
+  const Problem& problem;
+  const AttentionOptions& options;
+  const Context& context;
+  View out;
+  AttentionRecord::Impl* record = nullptr;
+
+  // Rows of one group.
+  kernels::OutputRows Rows(int64_t group) const;
+};
+
+kernels::RowCounts Exact(const ForwardCall& call);
+kernels::RowCounts Linear(const ForwardCall& call);
+kernels::RowCounts Compatible(const ForwardCall& call);
+kernels::RowCounts Identity(const ForwardCall& call);
+kernels::RowCounts Uniform(const ForwardCall& call);
+
+// Of a backward call; arrays of rank 4.
+struct BackwardCall {
+  const Problem& problem;
+  const AttentionOptions& options;
+  const Context& context;
+  const AttentionRecord::Impl& record;
+  ConstView out, grad_out;
+  View grad_q, grad_k, grad_v;
+  std::vector<double> delta{};  // [batch, heads, query_length]: −dO·O, 0 when not normalised
+
+  // Query heads that share keys take turns: turn t of [batch, kv_heads] has one group each, and
+  // later turns add to the gradients of keys and values.
+  int64_t Turns() const { return problem.heads / problem.kv_heads; }
+  int64_t GroupsOfTurn() const { return problem.batch * problem.kv_heads; }
+  int64_t Group(int64_t turn, int64_t index) const { return index * Turns() + turn; }
+  // Rows of one group of a turn.
+  kernels::GradientRows Rows(int64_t turn, int64_t index) const;
+};
+
+kernels::RowCounts ExactBackward(const BackwardCall& call);
+kernels::RowCounts LinearBackward(const BackwardCall& call);
+void IdentityBackward(const BackwardCall& call);
+void UniformBackward(const BackwardCall& call);
 
 }  // namespace favor::attention
 

@@ -111,38 +111,41 @@ HeadMaker::HeadMaker(const Problem& problem, const AttentionOptions& options,
   }
 }
 
-LinearHead HeadMaker::Make(int64_t group, View out) const {
-  LinearHead head;
+HeadConstants HeadMaker::Constants(int64_t group) const {
   const double sqrt_scale = std::sqrt(problem_.scale);
   const kernels::HeadFeatures& features = plan_.impl().Head(problem_.Head(group));
-  head.features = {std::shared_ptr<const void>(), &features};  // owned by the plan
-  head.queries = {.queries = problem_.Queries(group), .sqrt_scale = sqrt_scale};
-  head.keys = {.keys = problem_.Keys(group),
-               .values = problem_.Values(group),
-               .mask = problem_.Mask(group),
-               .sqrt_scale = sqrt_scale};
-  head.out = {.output = out, .normalize = options_.renormalize};
+  // The plan owns it; a record may outlive the call.
+  HeadConstants head{.features = {std::make_shared<const FeaturePlan>(plan_), &features}};
   std::vector<double> mean;
   if (!frozen_mean_.empty()) {
     const auto first = frozen_mean_.begin() + problem_.Head(group) * problem_.dim;
     mean.assign(first, first + problem_.dim);
   } else if (options_.center_keys) {
-    const RowStatistics keys(head.keys.keys, head.keys.mask, {}, 1);
+    const RowStatistics keys(problem_.Keys(group), problem_.Mask(group), {}, 1);
     for (const double sum : keys.sum) mean.push_back(keys.count > 0 ? sum / keys.count : 0);
   }
   if (data_a_) {
-    const RowStatistics q(head.queries.queries, nullptr, {}, sqrt_scale);
-    const RowStatistics k(head.keys.keys, head.keys.mask, mean, sqrt_scale);
+    const RowStatistics q(problem_.Queries(group), nullptr, {}, sqrt_scale);
+    const RowStatistics k(problem_.Keys(group), problem_.Mask(group), mean, sqrt_scale);
     auto own = std::make_shared<kernels::HeadFeatures>(features);
     if (k.count > 0) kernels::SetOprfA(OptimalOprfA(MeanSquareOfSum(q, k), problem_.dim), *own);
     head.features = own;
   }
-  if (!mean.empty()) {
-    head.mean = std::make_shared<const std::vector<double>>(std::move(mean));
-    head.keys.mean = head.mean->data();
-    head.queries.key_mean = head.mean->data();
-  }
+  if (!mean.empty()) head.mean = std::make_shared<const std::vector<double>>(std::move(mean));
   return head;
+}
+
+LinearHead MakeLinearHead(const Problem& problem, int64_t group, HeadConstants constants) {
+  const double* mean = constants.mean == nullptr ? nullptr : constants.mean->data();
+  const double sqrt_scale = std::sqrt(problem.scale);
+  return {
+      .constants = std::move(constants),
+      .keys = {.keys = problem.Keys(group),
+               .values = problem.Values(group),
+               .mask = problem.Mask(group),
+               .mean = mean,
+               .sqrt_scale = sqrt_scale},
+      .queries = {.queries = problem.Queries(group), .sqrt_scale = sqrt_scale, .key_mean = mean}};
 }
 
 }  // namespace favor::attention

@@ -12,14 +12,22 @@
 
 namespace favor::attention {
 
-struct LinearHead {
+// What a call computes once for a head.
+struct HeadConstants {
   std::shared_ptr<const kernels::HeadFeatures> features;  // the plan's, or one with this call's A
-  std::shared_ptr<const std::vector<double>>
-      mean;  // what keys.mean points to; null: keys are not centred
+  std::shared_ptr<const std::vector<double>> mean = {};   // null: keys are not centred
+};
+
+struct LinearHead {
+  HeadConstants constants;  // `keys` and `queries` point into them
   kernels::KeyRows keys;
   kernels::QueryRows queries;
-  kernels::OutputRows out;
+
+  const kernels::HeadFeatures& features() const { return *constants.features; }
 };
+
+// Rows of one group of a problem.
+LinearHead MakeLinearHead(const Problem& problem, int64_t group, HeadConstants constants);
 
 class HeadMaker {
  public:
@@ -30,8 +38,8 @@ class HeadMaker {
   int64_t StateBytes() const {
     return kernels::PrefixState::Bytes(plan_.width(), problem_.value_dim);
   }
-  int64_t HeadBytes() const;  // of a LinearHead beyond the plan
-  LinearHead Make(int64_t group, View out) const;
+  int64_t HeadBytes() const;  // of a head's constants beyond the plan
+  HeadConstants Constants(int64_t group) const;
 
  private:
   const Problem& problem_;

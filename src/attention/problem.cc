@@ -5,6 +5,7 @@
 
 #include "core/element.h"
 #include "core/error_text.h"
+#include "kernels/linear_attention.h"
 
 namespace favor::attention {
 namespace {
@@ -27,11 +28,8 @@ void CheckArray(std::string_view name, const ConstView& array) {
   }
 }
 
-// Sums of a chunk of values stay within float.
-constexpr double kLargestValue = 1e36;
-// Of scale·‖x‖²: up to here differences of exponents, kept in double, still mean something. Beyond,
-// attention has one key only.
-constexpr double kLargestNorm = 1e15;
+using kernels::kLargestNorm;
+using kernels::kLargestValue;
 
 // The largest |x| of the rows that exist; throws where one holds NaN or infinity.
 double LargestFinite(std::string_view name, const ConstView& array,
@@ -106,12 +104,18 @@ void CheckKeyRange(const ConstView& k, const std::vector<float>& mask, double sc
   CheckNorms("k", k, mask, scale);
 }
 
-void CheckValueRange(const ConstView& v, const std::vector<float>& mask) {
-  const double largest = LargestFinite("v", v, mask);
+void CheckValueRange(const ConstView& v, const std::vector<float>& mask, std::string_view name) {
+  const double largest = LargestFinite(name, v, mask);
   if (largest > kLargestValue) {
-    Throw(ErrorCode::kInvalidData, kWho, "v: given values up to {:.3g}, expected at most {:.0e}",
-          largest, kLargestValue);
+    Throw(ErrorCode::kInvalidData, kWho, "{}: given values up to {:.3g}, expected at most {:.0e}",
+          name, largest, kLargestValue);
   }
+}
+
+void CheckRanges(const Problem& problem) {
+  CheckQueryRange(problem.q, problem.scale);
+  CheckKeyRange(problem.k, problem.mask, problem.scale);
+  CheckValueRange(problem.v, problem.mask);
 }
 
 Problem CheckProblem(ConstView q, ConstView k, ConstView v, const AttentionOptions& options) {
@@ -160,9 +164,6 @@ Problem CheckProblem(ConstView q, ConstView k, ConstView v, const AttentionOptio
   if (!std::isfinite(problem.scale))
     Throw(ErrorCode::kInvalidOption, "scale", "given {}, expected a finite number", problem.scale);
   problem.mask = ExpandMask(options.key_mask, problem.batch, problem.kv_heads, problem.key_length);
-  CheckQueryRange(problem.q, problem.scale);
-  CheckKeyRange(problem.k, problem.mask, problem.scale);
-  CheckValueRange(problem.v, problem.mask);
   std::vector<int64_t> sizes;
   for (int axis = 0; axis < q.rank(); ++axis) sizes.push_back(q.size(axis));
   sizes.back() = problem.value_dim;

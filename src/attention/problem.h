@@ -3,6 +3,7 @@
 #define FAVOR_ATTENTION_PROBLEM_H_
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "favor/attention.h"
@@ -30,7 +31,9 @@ struct Problem {
   }
 };
 
+// Shapes and options; the numbers in the arrays are CheckRanges'.
 Problem CheckProblem(ConstView q, ConstView k, ConstView v, const AttentionOptions& options);
+void CheckRanges(const Problem& problem);
 
 // The mask as floats [batch, kv_heads, length] from [L], [B, L] or [B, H_kv, L]; empty for none.
 std::vector<float> ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_heads,
@@ -40,7 +43,8 @@ std::vector<float> ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_h
 // mask as above, or empty.
 void CheckQueryRange(const ConstView& q, double scale);
 void CheckKeyRange(const ConstView& k, const std::vector<float>& mask, double scale);
-void CheckValueRange(const ConstView& v, const std::vector<float>& mask);
+void CheckValueRange(const ConstView& v, const std::vector<float>& mask,
+                     std::string_view name = "v");
 
 }  // namespace favor::attention
 

@@ -5,6 +5,7 @@
 #include "core/context_impl.h"
 #include "core/device.h"
 #include "core/error_text.h"
+#include "core/simd.h"
 
 namespace favor {
 namespace {
@@ -21,6 +22,7 @@ int CheckedThreads(int threads) {
 
 Context::Impl::Impl(const ContextOptions& options)
     : threads(CheckedThreads(options.threads)), seed(options.seed), arena(threads) {
+  UseSimdOfEnvironment();
   if (threads > tbb::info::default_concurrency()) {
     more_workers.emplace(tbb::global_control::max_allowed_parallelism, Context::kMaxThreads);
   }

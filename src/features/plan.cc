@@ -239,9 +239,9 @@ FeaturePlan FeaturePlan::WithOmega(const FeatureOptions& options, int64_t heads,
   const bool one_omega = omega.rank() == 2 || heads == 1;
   return FeaturePlan(MakeImpl(options, heads, d, nullptr, one_omega, [&](int64_t head, OmegaNorm) {
     kernels::Omega result{.features = m, .dim = d, .padded_dim = d};
-    result.dense.resize(static_cast<size_t>(m * d));
-    Copy(omega.rank() == 3 ? omega.At(head) : omega, View(result.dense.data(), {m, d}));
-    result.dense_f32.assign(result.dense.begin(), result.dense.end());
+    std::vector<double> values(static_cast<size_t>(m * d));
+    Copy(omega.rank() == 3 ? omega.At(head) : omega, View(values.data(), {m, d}));
+    result.SetDense(std::move(values));
     return result;
   }));
 }

@@ -49,8 +49,8 @@ std::vector<double> RowLengths(const DrawRequest& request, int64_t omega_dim) {
 
 kernels::Omega DenseOmega(int64_t features, int64_t dim, const std::vector<double>& rows) {
   kernels::Omega omega{.features = features, .dim = dim, .padded_dim = dim};
-  omega.dense_f32.assign(rows.begin(), rows.end());
-  omega.dense.assign(omega.dense_f32.begin(), omega.dense_f32.end());
+  const std::vector<float> rounded(rows.begin(), rows.end());
+  omega.SetDense(std::vector<double>(rounded.begin(), rounded.end()));
   return omega;
 }
 

@@ -42,14 +42,22 @@ struct QueryRows {
   }
 };
 
+// Sums of a chunk of values stay within float.
+constexpr double kLargestValue = 1e36;
+// Of scale·‖x‖²: up to here differences of exponents, kept in double, still mean something. Beyond,
+// attention has one key only.
+constexpr double kLargestNorm = 1e15;
+
 // What became of the rows of a call.
 struct RowCounts {
   int64_t nonpositive = 0;  // denominators ≤ 0, possible with signed maps: such an output row is 0
   int64_t empty = 0;        // rows without any key: 0 too
+  int64_t unusable = 0;     // rows of arguments or results that are not finite or out of range
 
   RowCounts& operator+=(const RowCounts& other) {
     nonpositive += other.nonpositive;
     empty += other.empty;
+    unusable += other.unusable;
     return *this;
   }
 };
@@ -63,6 +71,9 @@ struct OutputRows {
   double* log_scale = nullptr;    // [length], ρ
   double* numerator = nullptr;    // [length, value_dim]
   double* denominator = nullptr;  // [length]
+  // [length], what a backward pass needs: log Σ_j K(q, k_j), normalisers included; 0 when not
+  // normalised; +∞ where the output row is 0 by definition.
+  double* log_sum = nullptr;
 };
 
 namespace reference {
@@ -78,8 +89,8 @@ RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRo
 namespace cpu {
 constexpr int64_t kDefaultChunk = 64;
 
-void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
-                const Context& context, PrefixState& state);
+RowCounts AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
+                     const Context& context, PrefixState& state);
 RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t begin, int64_t end,
                       const PrefixState& state, const Context& context, const OutputRows& out);
 // Rows [begin, end) after those in `state`, `chunk` at a time; the state moves on to the end.

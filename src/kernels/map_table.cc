@@ -1,5 +1,7 @@
 #include "kernels/map_table.h"
 
+#include <type_traits>
+
 #include "maps_includes.h"
 
 namespace favor::kernels {
@@ -38,10 +40,9 @@ constexpr MapEntry Entry(int index) {
   return {.traits = &Map::kTraits,
           .index = index,
           .theory = &Map::Theory,
-          .evaluate_f32 = &Evaluate<Map, float>,
-          .evaluate_f64 = &Evaluate<Map, double>,
-          .backward_f32 = &Backward<Map, float>,
-          .backward_f64 = &Backward<Map, double>};
+          .linear = std::is_base_of_v<LinearExponentMap, Map>,
+          .evaluate = &Evaluate<Map, double>,
+          .backward = &Backward<Map, double>};
 }
 
 enum MapIndex : int {

@@ -1,5 +1,6 @@
 // The table of all maps, made from the files of kernels/maps/. A kernel calls a map on a tile
-// through it, so that kernels are compiled once and not once per map.
+// through it, so that kernels are compiled once and not once per map. The CPU kernels have a table
+// of the same order for each SIMD target (cpu/simd/features.cc).
 #ifndef FAVOR_KERNELS_MAP_TABLE_H_
 #define FAVOR_KERNELS_MAP_TABLE_H_
 
@@ -26,14 +27,12 @@ struct MapEntry {
   const MapTraits* traits;
   int index;  // in AllMaps(): how a GPU kernel names the map
   Moments (*theory)(const Pair&, const Law&);
-  // Exponents and factors, [parts·m, lanes].
-  void (*evaluate_f32)(const MapTile<float>&, float* exponents, float* factors);
-  void (*evaluate_f64)(const MapTile<double>&, double* exponents, double* factors);
+  bool linear;  // E = u and g = 1, in one part: u is all there is to know
+  // Exponents and factors in double, [parts·m, lanes].
+  void (*evaluate)(const MapTile<double>&, double* exponents, double* factors);
   // grad_u [m, lanes] from gradients with respect to exponents and factors, [parts·m, lanes].
-  void (*backward_f32)(const MapTile<float>&, const float* grad_exponents,
-                       const float* grad_factors, float* grad_u);
-  void (*backward_f64)(const MapTile<double>&, const double* grad_exponents,
-                       const double* grad_factors, double* grad_u);
+  void (*backward)(const MapTile<double>&, const double* grad_exponents, const double* grad_factors,
+                   double* grad_u);
 };
 
 std::span<const MapEntry> AllMaps();             // in order of their file names

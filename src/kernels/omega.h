@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/aligned.h"
+
 namespace favor::kernels {
 
 // One factor of a structured block, acting on a vector of `padded_dim` elements.
@@ -31,14 +33,17 @@ struct Omega {
   int64_t dim = 0;       // d
   int64_t padded_dim = 0;
 
-  std::vector<double> dense;     // [m, d]; empty for a structured ω
-  std::vector<float> dense_f32;  // the same, rounded
+  std::vector<double> dense;  // [m, d]; empty for a structured ω
+  // The same rounded, as the CPU kernels read it (cpu/simd/gemm_types.h): ω in rows of RowStep(d),
+  // ωᵀ in rows of RowStep(m).
+  AlignedVector<float> rows_f32, columns_f32;
 
   std::vector<OmegaStage> stages;  // the same for every block; none: the identity
   std::vector<std::vector<float>> block_parameters;
   std::vector<float> row_scale;  // [m]
 
   bool IsDense() const { return !dense.empty(); }
+  void SetDense(std::vector<double> values);  // [m, d]; features and dim are set
 };
 
 }  // namespace favor::kernels

@@ -27,6 +27,11 @@ RowCounts StoreRow(const OutputRows& out, int64_t row, int64_t value_dim, bool h
   if (out.output.data() == nullptr) return counts;
   const bool divide = out.normalize && has_keys && denominator > 0;
   if (!out.normalize) counts.nonpositive = 0;  // no denominator is used
+  if (out.log_sum != nullptr) {
+    out.log_sum[row] = divide                       ? log_scale + std::log(denominator)
+                       : !out.normalize && has_keys ? 0.0
+                                                    : INFINITY;
+  }
   for (int64_t v = 0; v < value_dim; ++v) {
     const double n = value(v);
     double result = 0;
@@ -35,6 +40,7 @@ RowCounts StoreRow(const OutputRows& out, int64_t row, int64_t value_dim, bool h
     if (!out.normalize && has_keys && n != 0)
       result = std::copysign(std::exp(log_scale + std::log(std::fabs(n))), n);
     SetElement(out.output, row, v, result);
+    if (!std::isfinite(ElementAt(out.output, row, v))) counts.unusable = 1;
   }
   return counts;
 }

@@ -1,11 +1,14 @@
-// The elementary functions in which maps are written, for float and double on CPU and GPU. A vector
-// type joins by overloading them (found through argument-dependent lookup). Names are whole words
-// because Exp, Cos and others are maps.
+// The elementary functions in which maps are written, for float and double on CPU and GPU. Floats
+// on a CPU take the branch-free ones of vector_math.h, so that a loop over a map becomes SIMD code.
+// Names are whole words because Exp, Cos and others are maps.
 #ifndef FAVOR_KERNELS_PORTABLE_H_
 #define FAVOR_KERNELS_PORTABLE_H_
 
 #include <cmath>
 #include <concepts>
+#include <type_traits>
+
+#include "kernels/vector_math.h"
 
 #if defined(__CUDACC__)
 #define FAVOR_HOST_DEVICE __host__ __device__
@@ -13,35 +16,46 @@
 #define FAVOR_HOST_DEVICE
 #endif
 
+#if defined(__CUDA_ARCH__)
+#define FAVOR_FLOAT_OR_DOUBLE(function, standard, x) return standard(x)
+#else
+#define FAVOR_FLOAT_OR_DOUBLE(function, standard, x) \
+  if constexpr (std::is_same_v<T, float>)            \
+    return vector_math::function(x);                 \
+  else                                               \
+    return standard(x)
+#endif
+
 namespace favor::kernels {
 
 template <std::floating_point T>
 FAVOR_HOST_DEVICE inline T Exponential(T x) {
-  return std::exp(x);
+  FAVOR_FLOAT_OR_DOUBLE(Exp, std::exp, x);
 }
 template <std::floating_point T>
 FAVOR_HOST_DEVICE inline T Logarithm(T x) {
   return std::log(x);
 }
+// For 0 ≤ x ≤ 1.
 template <std::floating_point T>
 FAVOR_HOST_DEVICE inline T LogOnePlus(T x) {
-  return std::log1p(x);
+  FAVOR_FLOAT_OR_DOUBLE(LogOnePlus, std::log1p, x);
 }
 template <std::floating_point T>
 FAVOR_HOST_DEVICE inline T Sine(T x) {
-  return std::sin(x);
+  FAVOR_FLOAT_OR_DOUBLE(Sine, std::sin, x);
 }
 template <std::floating_point T>
 FAVOR_HOST_DEVICE inline T Cosine(T x) {
-  return std::cos(x);
+  FAVOR_FLOAT_OR_DOUBLE(Cosine, std::cos, x);
 }
 template <std::floating_point T>
 FAVOR_HOST_DEVICE inline T HyperbolicTangent(T x) {
-  return std::tanh(x);
+  FAVOR_FLOAT_OR_DOUBLE(HyperbolicTangent, std::tanh, x);
 }
 template <std::floating_point T>
 FAVOR_HOST_DEVICE inline T ErrorFunction(T x) {
-  return std::erf(x);
+  FAVOR_FLOAT_OR_DOUBLE(ErrorFunction, std::erf, x);
 }
 template <std::floating_point T>
 FAVOR_HOST_DEVICE inline T Absolute(T x) {
@@ -62,5 +76,7 @@ FAVOR_HOST_DEVICE inline T IfPositive(T u, T yes, T no) {
 }
 
 }  // namespace favor::kernels
+
+#undef FAVOR_FLOAT_OR_DOUBLE
 
 #endif  // FAVOR_KERNELS_PORTABLE_H_

@@ -22,11 +22,6 @@ std::vector<double> DenseRows(const Omega& omega);
 }  // namespace reference
 
 namespace cpu {
-// Rows are handled kLanes (cpu/lanes.h) at a time, transposed, so that every step is a loop over
-// lanes. One transposed tile: x [d, kLanes] → u [m, kLanes]; `work` has padded_dim·kLanes elements.
-void ProjectTile(const Omega& omega, const float* x, float* work, float* u);
-void ProjectTransposeTile(const Omega& omega, const float* grad_u, float* work, float* grad_x);
-
 void Project(const Omega& omega, const float* x, int64_t rows, const Context& context, float* u);
 void ProjectTranspose(const Omega& omega, const float* grad_u, int64_t rows, const Context& context,
                       float* grad_x);

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <vector>
 
+#include "core/simd.h"
+#include "features/projection.h"
+#include "kernels/features.h"
 #include "kernels/map_table.h"
 
 namespace favor::kernels {
@@ -17,20 +20,25 @@ class EveryMap : public testing::TestWithParam<MapEntry> {
   double epsilon() const { return traits().info.default_epsilon.value_or(0); }
 
   // Exponents and factors at u, one lane, offset 0.3 and ‖x‖²/2 = 0.7 for all.
-  template <class T>
-  std::pair<std::vector<T>, std::vector<T>> Evaluate(const std::vector<T>& u) const {
-    const std::vector<T> offset(u.size(), T(0.3));
-    const T half_norm = T(0.7);
-    const MapTile<T> tile{static_cast<int64_t>(u.size()), 1, u.data(), &half_norm, offset.data(),
-                          static_cast<T>(epsilon())};
+  std::pair<std::vector<double>, std::vector<double>> Evaluate(const std::vector<double>& u) const {
+    const std::vector<double> offset(u.size(), 0.3);
+    const double half_norm = 0.7;
+    const MapTile<double> tile{
+        static_cast<int64_t>(u.size()), 1, u.data(), &half_norm, offset.data(), epsilon()};
     const size_t width = u.size() * static_cast<size_t>(traits().info.parts);
-    std::vector<T> exponents(width), factors(width);
-    if constexpr (std::is_same_v<T, float>) {
-      GetParam().evaluate_f32(tile, exponents.data(), factors.data());
-    } else {
-      GetParam().evaluate_f64(tile, exponents.data(), factors.data());
-    }
+    std::vector<double> exponents(width), factors(width);
+    GetParam().evaluate(tile, exponents.data(), factors.data());
     return {exponents, factors};
+  }
+
+  // A head that takes x itself for u.
+  HeadFeatures Unprojected(int64_t dim) const {
+    HeadFeatures head{.map = &GetParam(), .epsilon = epsilon()};
+    head.omega = features::FindProjection("none").draw(
+        {.features = dim, .dim = dim, .norm = OmegaNorm::kChi, .stream = RandomStream(1, "test")});
+    head.offset.assign(static_cast<size_t>(dim), 0.0);
+    head.offset_f32.assign(static_cast<size_t>(dim), 0.0f);
+    return head;
   }
 };
 
@@ -52,7 +60,7 @@ TEST_P(EveryMap, HasTheDerivativeOfItsFormula) {
   }
   const MapTile<double> tile{
       static_cast<int64_t>(count), 1, kArguments.data(), nullptr, nullptr, epsilon()};
-  GetParam().backward_f64(tile, grad_exponents.data(), grad_factors.data(), got.data());
+  GetParam().backward(tile, grad_exponents.data(), grad_factors.data(), got.data());
   for (size_t i = 0; i < count; ++i)
     EXPECT_NEAR(got[i], want[i], 1e-8 * (1 + std::fabs(want[i]))) << kArguments[i];
 }
@@ -71,21 +79,50 @@ TEST_P(EveryMap, SaysTrulyWhetherItHasAFactor) {
   EXPECT_EQ(!one, traits().has_factor);
 }
 
-TEST_P(EveryMap, AgreesInFloatAndDouble) {
-  const auto [exponents, factors] = Evaluate(kArguments);
-  const auto [exponents_f32, factors_f32] =
-      Evaluate(std::vector<float>(kArguments.begin(), kArguments.end()));
-  for (size_t i = 0; i < exponents.size(); ++i) {
-    EXPECT_NEAR(exponents_f32[i], exponents[i], 2e-6);
-    EXPECT_NEAR(factors_f32[i], factors[i], 2e-6);
+TEST_P(EveryMap, AgreesInFloatAndDoubleOnEverySimdTarget) {
+  // More than one vector of the widest, and a remainder.
+  std::vector<double> x;
+  for (int i = 0; i < 37; ++i) x.push_back(kArguments[static_cast<size_t>(i) % 8] + 0.01 * i);
+  const std::vector<float> x_f32(x.begin(), x.end());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = x_f32[i];
+  const HeadFeatures head = Unprojected(37);
+  const auto width = static_cast<size_t>(head.Width());
+  std::vector<double> exponents(width), factors(width), grad_exponents(width), grad_factors(width),
+      grad_x(37);
+  reference::Features(head, x.data(), 1, exponents.data(), factors.data());
+  for (size_t i = 0; i < width; ++i) {
+    grad_exponents[i] = static_cast<float>(0.1 + 0.03 * static_cast<double>(i % 7));
+    grad_factors[i] = static_cast<float>(0.2 - 0.05 * static_cast<double>(i % 5));
   }
+  reference::FeaturesBackward(head, x.data(), grad_exponents.data(), grad_factors.data(), 1,
+                              grad_x.data());
+  const std::vector<float> grad_exponents_f32(grad_exponents.begin(), grad_exponents.end()),
+      grad_factors_f32(grad_factors.begin(), grad_factors.end());
+  const Context context;
+  for (const std::string& simd : SimdNames()) {
+    UseSimd(simd);
+    std::vector<float> exponents_f32(width), factors_f32(width), grad_x_f32(37);
+    cpu::Features(head, x_f32.data(), 1, context, exponents_f32.data(), factors_f32.data());
+    for (size_t i = 0; i < width; ++i) {
+      EXPECT_NEAR(exponents_f32[i], exponents[i], 2e-7 * (10 + std::fabs(exponents[i]))) << simd;
+      EXPECT_NEAR(factors_f32[i], factors[i], 2e-6) << simd;
+    }
+    cpu::FeaturesBackward(head, x_f32.data(), grad_exponents_f32.data(), grad_factors_f32.data(), 1,
+                          context, grad_x_f32.data());
+    for (size_t i = 0; i < grad_x.size(); ++i)
+      EXPECT_NEAR(grad_x_f32[i], grad_x[i], 2e-6 * (1 + std::fabs(grad_x[i]))) << simd;
+  }
+  UseSimd(SimdNames().front());
 }
 
 TEST_P(EveryMap, StaysFiniteForHugeArguments) {
-  const auto [exponents, factors] = Evaluate(std::vector<float>{-3000, 3000});
-  for (size_t i = 0; i < exponents.size(); ++i) {
-    EXPECT_TRUE(std::isfinite(exponents[i]));
-    EXPECT_TRUE(std::isfinite(factors[i]));
+  const HeadFeatures head = Unprojected(2);
+  const std::vector<float> x = {-3000, 3000};
+  std::vector<float> exponents(4), factors(4);
+  cpu::Features(head, x.data(), 1, Context(), exponents.data(), factors.data());
+  for (int64_t i = 0; i < head.Width(); ++i) {
+    EXPECT_TRUE(std::isfinite(exponents[static_cast<size_t>(i)]));
+    EXPECT_TRUE(std::isfinite(factors[static_cast<size_t>(i)]));
   }
 }
 
@@ -105,7 +142,7 @@ TEST_P(EveryMap, HasTheKernelAndVarianceOfItsFormula) {
         const MapTile<double> tile{2, 1, arguments.data(), &half_norm, offset.data(), epsilon()};
         const int parts = traits().info.parts;
         double exponents[4], factors[4];
-        GetParam().evaluate_f64(tile, exponents, factors);
+        GetParam().evaluate(tile, exponents, factors);
         for (int part = 0; part < parts; ++part) {
           x += std::exp(exponents[2 * part] + exponents[2 * part + 1]) * factors[2 * part] *
                factors[2 * part + 1];

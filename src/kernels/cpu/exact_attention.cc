@@ -1,71 +1,95 @@
 #include "kernels/exact_attention.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/exact_attention.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.
 #include <algorithm>
 #include <cmath>
 
 #include "core/context_impl.h"
-#include "kernels/cpu/tile.h"
-#include "kernels/output_row.h"
+#include "hwy/highway.h"
+#include "kernels/cpu/simd/exact_tiles-inl.h"
+#include "kernels/cpu/simd/output-inl.h"
 
-namespace favor::kernels::cpu {
-namespace {
+HWY_BEFORE_NAMESPACE();
+namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-constexpr int64_t kKeyBlock = 64;
+constexpr int64_t kKeyBlock = 128;
 
-}  // namespace
-
-RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const Context& context,
-                const OutputRows& out) {
+// Queries lie along the lanes: maxima and sums over keys stay within a lane, and keys and values
+// are read where they are.
+RowCounts ExactOnTarget(const ExactRows& rows, int64_t begin, int64_t end, const Context& context,
+                        const OutputRows& out) {
   const int64_t length = rows.keys.size(0), d = rows.keys.size(1), dv = rows.values.size(1);
-  const Scratch<float> memory(context, (d + dv + 1 + kKeyBlock) * kLanes + kKeyBlock * (d + dv));
-  float *q = memory.data(), *block_sums = q + d * kLanes, *scores = block_sums + (dv + 1) * kLanes;
-  float *keys = scores + kKeyBlock * kLanes, *values = keys + kKeyBlock * d;
-  // A block's sums in float, those of all blocks in double: the values' columns, then the
-  // denominator.
-  const Scratch<double> sums(context, (dv + 1) * kLanes);
-  const float one = 1;
+  constexpr int64_t kStep = RowStep(kExactBlock);
+  const FloatTag tag;
+  const Scratch<float> memory(context, (d + kKeyBlock + 2 * dv + 5) * kStep + RowStep(dv));
+  float* q = memory.data();                  // [d, queries]
+  float* scores = q + d * kStep;             // [keys, queries]
+  float* sums = scores + kKeyBlock * kStep;  // [dv, queries], then the denominators
+  float* rest = sums + (dv + 1) * kStep;     // what these floats lost
+  float *maximum = rest + (dv + 1) * kStep, *decay = maximum + kStep, *row_sums = decay + kStep;
+  ExactOperand keys(rows.keys, nullptr, kKeyBlock, context);  // masked scores are overwritten
+  ExactOperand values(rows.values, rows.mask, kKeyBlock, context);
   RowCounts counts;
-  for (int64_t first = begin; first < end; first += kLanes) {
-    const int64_t lanes = std::min(kLanes, end - first);
-    LoadTile(rows.queries, first, lanes, nullptr, rows.scale, q);
-    std::fill_n(sums.data(), (dv + 1) * kLanes, 0.0);
-    Lanes maximum = Fill(-INFINITY);
-    const int64_t visible = rows.causal ? first + lanes : length;
+  for (int64_t first = begin; first < end; first += kExactBlock) {
+    const int64_t queries = std::min(kExactBlock, end - first);
+    LoadTransposed(rows.queries, first, queries, rows.scale, q);
+    std::fill_n(sums, 2 * (dv + 1) * kStep, 0.0f);
+    std::fill_n(maximum, kStep, -INFINITY);
+    const int64_t visible = rows.causal ? first + queries : length;
     for (int64_t block = 0; block < visible; block += kKeyBlock) {
       const int64_t count = std::min(kKeyBlock, visible - block);
-      LoadRows(rows.keys, block, count, rows.mask, keys);
-      LoadRows(rows.values, block, count, rows.mask, values);
-      Multiply({keys, d, 1}, count, d, q, /*add=*/false, scores);
-      for (int64_t j = 0; j < count; ++j) {
-        if (rows.mask != nullptr && rows.mask[block + j] == 0) {
-          std::fill_n(scores + j * kLanes, kLanes, -INFINITY);
-        } else if (rows.causal && block + j > first) {  // queries before the key do not see it
-          std::fill_n(scores + j * kLanes, block + j - first, -INFINITY);
+      Multiply(keys.Rows(block, count), q, kStep, count, queries, d, {scores, kStep});
+      HideScores(rows, first, block, count, scores);
+      for (int64_t column = 0; column < queries; column += Lanes()) {
+        const Floats before = hn::LoadU(tag, maximum + column);
+        Floats larger = before;
+        for (int64_t j = 0; j < count; ++j)
+          larger = hn::Max(larger, hn::LoadU(tag, scores + j * kStep + column));
+        // Lanes without a key so far: −∞ − (−∞) would be NaN; any finite number gives exp(−∞) = 0.
+        const Floats safe = hn::Max(larger, hn::Set(tag, -3e38f));
+        Floats sum = hn::Zero(tag);
+        for (int64_t j = 0; j < count; ++j) {
+          float* score = scores + j * kStep + column;
+          const Floats weight = Exp(hn::Sub(hn::LoadU(tag, score), safe));
+          hn::StoreU(weight, tag, score);
+          sum = hn::Add(sum, weight);
         }
+        const Floats factor = Exp(hn::Sub(before, safe));
+        hn::StoreU(factor, tag, decay + column);
+        hn::StoreU(larger, tag, maximum + column);
+        AddExactly(sum, factor, sums + dv * kStep + column, rest + dv * kStep + column);
       }
-      const Lanes larger = MaxOverRows(scores, count, maximum);
-      // Lanes without a key so far: −∞ − (−∞) would be NaN; any finite number gives exp(−∞) = 0.
-      const Lanes safe = larger == -INFINITY ? Lanes{} : larger;
-      const Lanes decay = Exp(maximum - safe);
-      for (int64_t j = 0; j < count; ++j)
-        StoreLanes(Exp(LoadLanes(scores + j * kLanes) - safe), scores + j * kLanes);
-      Multiply({values, 1, dv}, dv, count, scores, /*add=*/false, block_sums);
-      Multiply({&one, 0, 0}, 1, count, scores, /*add=*/false, block_sums + dv * kLanes);
-      for (int64_t c = 0; c <= dv; ++c) {
-        for (int64_t lane = 0; lane < kLanes; ++lane) {
-          double& sum = sums[c * kLanes + lane];
-          sum = static_cast<double>(decay[lane]) * sum + block_sums[c * kLanes + lane];
-        }
-      }
-      maximum = larger;
+      Multiply(values.Columns(block, count), scores, kStep, dv, queries, count,
+               {sums, kStep, ResultMode::kAddExactly, rest, decay});
     }
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      counts += StoreRow(
-          out, first + lane, dv, maximum[lane] > -INFINITY, maximum[lane],
-          [&](int64_t v) { return sums[v * kLanes + lane]; }, sums[dv * kLanes + lane]);
+    for (int64_t lane = 0; lane < queries; ++lane) {
+      for (int64_t v = 0; v < dv; ++v)
+        row_sums[v] = sums[v * kStep + lane] + rest[v * kStep + lane];
+      const double denominator =
+          static_cast<double>(sums[dv * kStep + lane]) + rest[dv * kStep + lane];
+      counts += Store(
+          out, first + lane, dv, maximum[lane] > -INFINITY,
+          [&]() { return static_cast<double>(maximum[lane]); }, row_sums, denominator);
     }
   }
   return counts;
 }
 
+}  // namespace favor::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace favor::kernels::cpu {
+
+HWY_EXPORT(ExactOnTarget);
+
+RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const Context& context,
+                const OutputRows& out) {
+  return HWY_DYNAMIC_DISPATCH(ExactOnTarget)(rows, begin, end, context, out);
+}
+
 }  // namespace favor::kernels::cpu
+#endif  // HWY_ONCE

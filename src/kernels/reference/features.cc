@@ -32,7 +32,7 @@ void Features(const HeadFeatures& head, const double* x, int64_t rows, double* e
               double* factors) {
   for (int64_t row = 0; row < rows; ++row) {
     const Row one(head, x + row * head.omega.dim);
-    head.map->evaluate_f64(one.tile, exponents + row * head.Width(), factors + row * head.Width());
+    head.map->evaluate(one.tile, exponents + row * head.Width(), factors + row * head.Width());
   }
 }
 
@@ -43,7 +43,7 @@ void FeaturesBackward(const HeadFeatures& head, const double* x, const double* g
   for (int64_t row = 0; row < rows;
        ++row, x += d, grad_x += d, grad_exponents += width, grad_factors += width) {
     const Row one(head, x);
-    head.map->backward_f64(one.tile, grad_exponents, grad_factors, grad_u.data());
+    head.map->backward(one.tile, grad_exponents, grad_factors, grad_u.data());
     for (double& value : grad_u) value *= head.argument_scale;
     reference::ProjectTranspose(head.omega, grad_u.data(), 1, grad_x);
     double sum = 0;

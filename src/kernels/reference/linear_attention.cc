@@ -4,39 +4,16 @@
 #include <cmath>
 #include <vector>
 
-#include "core/element.h"
 #include "kernels/output_row.h"
+#include "kernels/reference/row_features.h"
 
 namespace favor::kernels::reference {
 namespace {
 
-// Exponents and factors of row `index` of `rows`, as (x − mean)·scale.
-struct RowFeatures {
-  RowFeatures(const HeadFeatures& head, const ConstView& rows, int64_t index, const double* mean,
-              double scale)
-      : exponents(static_cast<size_t>(head.Width())), factors(exponents.size()) {
-    const std::vector<double> values = LoadRow(rows, index);
-    std::vector<double> x(values.size());
-    for (size_t i = 0; i < x.size(); ++i)
-      x[i] = (values[i] - (mean != nullptr ? mean[i] : 0)) * scale;
-    Features(head, x.data(), 1, exponents.data(), factors.data());
-  }
-
-  static std::vector<double> LoadRow(const ConstView& rows, int64_t index) {
-    std::vector<double> values(static_cast<size_t>(rows.size(1)));
-    for (int64_t i = 0; i < rows.size(1); ++i) {
-      values[static_cast<size_t>(i)] = ElementAt(rows, index, i);
-    }
-    return values;
-  }
-
-  std::vector<double> exponents, factors;
-};
-
 void AppendKey(const HeadFeatures& head, const KeyRows& rows, int64_t index, PrefixState& state) {
   if (rows.mask != nullptr && rows.mask[index] == 0) return;
   const RowFeatures key(head, rows.keys, index, rows.mean, rows.sqrt_scale);
-  const std::vector<double> value = RowFeatures::LoadRow(rows.values, index);
+  const std::vector<double> value = LoadRow(rows.values, index);
   for (size_t r = 0; r < key.exponents.size(); ++r) {
     const double c = std::max(state.c[r], key.exponents[r]);
     const double old = std::exp(state.c[r] - c),

@@ -1,0 +1,29 @@
+// What Attend and AttendBackward check alike.
+#ifndef FAVOR_ATTENTION_ATTEND_H_
+#define FAVOR_ATTENTION_ATTEND_H_
+
+#include <string_view>
+#include <vector>
+
+#include "favor/tensor.h"
+
+namespace favor::attention {
+
+struct NamedArray {
+  std::string_view name;
+  ConstView array;
+};
+struct NamedOutput {
+  std::string_view name;
+  View array;
+  Shape shape;  // that it must have
+};
+
+// Throws unless every output has its shape and type (f64 with `reference`, else f32), lies on the
+// CPU, and shares no memory with itself, an input or another output.
+void CheckOutputs(std::string_view who, const std::vector<NamedOutput>& outputs,
+                  const std::vector<NamedArray>& inputs, bool reference);
+
+}  // namespace favor::attention
+
+#endif  // FAVOR_ATTENTION_ATTEND_H_

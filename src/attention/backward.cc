@@ -1,0 +1,176 @@
+// AttendBackward: checks, the record, and the choice of the kind.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "attention/attend.h"
+#include "attention/kinds.h"
+#include "attention/record.h"
+#include "core/element.h"
+#include "core/error_text.h"
+#include "core/overlap.h"
+#include "core/parallel.h"
+
+namespace favor {
+namespace {
+
+constexpr std::string_view kWho = "attend backward";
+constexpr int64_t kDeltaRows = 4096;  // rows of a task
+
+void CheckInput(std::string_view name, const ConstView& array, const Shape& shape) {
+  if (array.data() == nullptr || array.shape() != shape) {
+    Throw(ErrorCode::kInvalidData, kWho, "{}: given shape {}, expected {}", name,
+          array.shape().ToString(), shape.ToString());
+  }
+  if (array.device().kind != DeviceKind::kCpu)
+    Throw(ErrorCode::kUnavailable, kWho, "{}: given an array on {}, attention runs on the cpu",
+          name, Name(array.device()));
+}
+
+void CheckRecord(const AttentionRecord::Impl& record, const attention::Problem& problem,
+                 const ConstView& q, const ConstView& k, const ConstView& v,
+                 const AttentionOptions& options) {
+  const auto refuse = [](std::string_view what) {
+    Throw(ErrorCode::kInvalidData, kWho,
+          "the record is of another call than the one given: {} differs", what);
+  };
+  if (record.log_sum.empty())
+    Throw(ErrorCode::kInvalidData, kWho, "given a record that no call has filled");
+  if (record.attention != options.attention) refuse("the kind of attention");
+  if (record.q != q.shape() || record.k != k.shape() || record.v != v.shape()) refuse("a shape");
+  if (record.causal != options.causal) refuse("causal");
+  if (record.renormalize != options.renormalize) refuse("renormalize");
+  if (record.scale != problem.scale) refuse("the scale");
+}
+
+double Dot(const ConstView& a, const ConstView& b, int64_t row) {
+  const int64_t columns = a.size(1);
+  if (a.type() != DataType::kF32 || b.type() != DataType::kF32 || a.stride(1) != 1 ||
+      b.stride(1) != 1) {
+    double sum = 0;
+    for (int64_t i = 0; i < columns; ++i) sum += ElementAt(a, row, i) * ElementAt(b, row, i);
+    return sum;
+  }
+  const float* x = static_cast<const float*>(a.data()) + row * a.stride(0);
+  const float* y = static_cast<const float*>(b.data()) + row * b.stride(0);
+  double sums[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= columns; i += 8) {
+    for (int64_t lane = 0; lane < 8; ++lane)
+      sums[lane] += static_cast<double>(x[i + lane]) * y[i + lane];
+  }
+  for (; i < columns; ++i) sums[0] += static_cast<double>(x[i]) * y[i];
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+// −dO·O of every row.
+std::vector<double> Deltas(const attention::BackwardCall& call) {
+  const attention::Problem& problem = call.problem;
+  const int64_t length = problem.query_length;
+  std::vector<double> delta(static_cast<size_t>(problem.Groups() * length), 0.0);
+  if (!call.options.renormalize) return delta;
+  ParallelForBlocks(
+      call.context, problem.Groups() * length, kDeltaRows, [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          const int64_t group = row / length;
+          const auto rows = [&](const ConstView& array) {
+            return array.At(problem.Batch(group)).At(problem.Head(group));
+          };
+          delta[static_cast<size_t>(row)] = -Dot(rows(call.grad_out), rows(call.out), row % length);
+        }
+      });
+  return delta;
+}
+
+}  // namespace
+
+namespace attention {
+
+kernels::GradientRows BackwardCall::Rows(int64_t turn, int64_t index) const {
+  const int64_t group = Group(turn, index), batch = problem.Batch(group),
+                head = problem.Head(group), kv_head = problem.KvHead(group);
+  const int64_t first = group * problem.query_length;
+  return {.grad_output = grad_out.At(batch).At(head),
+          .log_sum = record.log_sum.data() + first,
+          .delta = delta.data() + first,
+          .grad_queries = grad_q.At(batch).At(head),
+          .grad_keys = grad_k.At(batch).At(kv_head),
+          .grad_values = grad_v.At(batch).At(kv_head),
+          .add_to_keys = turn > 0};
+}
+
+}  // namespace attention
+
+void AttendBackwardInto(ConstView q, ConstView k, ConstView v, ConstView out, ConstView grad_out,
+                        const AttentionOptions& options, const Context& context,
+                        const AttentionRecord* record, View grad_q, View grad_k, View grad_v) {
+  const attention::Problem problem = attention::CheckProblem(q, k, v, options);
+  if (options.compat != Compat::kNone)
+    Throw(ErrorCode::kInvalidOption, kWho, "given compat, which has no gradients");
+  CheckInput("out", out, problem.output_shape);
+  CheckInput("grad_out", grad_out, problem.output_shape);
+  const std::vector<attention::NamedArray> inputs = {{"q", q},
+                                                     {"k", k},
+                                                     {"v", v},
+                                                     {"out", out},
+                                                     {"grad_out", grad_out},
+                                                     {"key_mask", options.key_mask},
+                                                     {"key_mean", options.key_mean}};
+  const std::vector<attention::NamedOutput> outputs = {
+      {"grad_q", grad_q, q.shape()}, {"grad_k", grad_k, k.shape()}, {"grad_v", grad_v, v.shape()}};
+  attention::CheckOutputs(kWho, outputs, inputs, options.reference);
+  AttentionRecord own;
+  if (record == nullptr) {
+    Tensor again(problem.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
+    AttendInto(q, k, v, options, context, again, &own);
+    record = &own;
+  } else {
+    CheckRecord(record->impl(), problem, q, k, v, options);
+  }
+  attention::BackwardCall call{.problem = problem,
+                               .options = options,
+                               .context = context,
+                               .record = record->impl(),
+                               .out = out.AsRank4(),
+                               .grad_out = grad_out.AsRank4(),
+                               .grad_q = grad_q.AsRank4(),
+                               .grad_k = grad_k.AsRank4(),
+                               .grad_v = grad_v.AsRank4()};
+  call.delta = Deltas(call);
+  const bool finite =
+      std::all_of(call.delta.begin(), call.delta.end(), [](double x) { return std::isfinite(x); });
+  kernels::RowCounts counts;
+  if (!finite) counts.unusable = 1;
+  if (options.attention == "linear") {
+    counts += attention::LinearBackward(call);
+  } else if (options.attention == "exact") {
+    counts += attention::ExactBackward(call);
+  } else if (options.attention == "identity") {
+    attention::IdentityBackward(call);
+  } else {
+    attention::UniformBackward(call);
+  }
+  // The fast kernels look at what they store.
+  if (counts.unusable == 0 &&
+      (!options.reference || (AllFinite(grad_q) && AllFinite(grad_k) && AllFinite(grad_v))))
+    return;
+  attention::CheckRanges(problem);
+  attention::CheckValueRange(grad_out, {}, "grad_out");
+  Throw(ErrorCode::kInvalidData, kWho, "a gradient exceeds the range of {}", Name(grad_q.type()));
+}
+
+AttentionGradients AttendBackward(ConstView q, ConstView k, ConstView v, ConstView out,
+                                  ConstView grad_out, const AttentionOptions& options,
+                                  const Context& context, const AttentionRecord* record) {
+  const DataType type = options.reference ? DataType::kF64 : DataType::kF32;
+  AttentionGradients gradients{Tensor(q.shape(), type), Tensor(k.shape(), type),
+                               Tensor(v.shape(), type)};
+  AttendBackwardInto(q, k, v, out, grad_out, options, context, record, gradients.q, gradients.k,
+                     gradients.v);
+  return gradients;
+}
+
+}  // namespace favor

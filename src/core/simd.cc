@@ -1,0 +1,74 @@
+#include "core/simd.h"
+
+#include <cstdlib>
+
+#include "core/error_text.h"
+#include "hwy/highway.h"
+
+namespace favor {
+namespace {
+
+std::string NameOf(int64_t target) {
+  switch (target) {
+    case HWY_AVX3:
+      return "avx512";
+    case HWY_AVX2:
+      return "avx2";
+    case HWY_SSE4:
+      return "sse4";
+    case HWY_NEON:
+      return "neon";
+    default:
+      return "scalar";
+  }
+}
+
+// What the machine has, whatever was chosen since.
+std::vector<int64_t> Targets() {
+  static const std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
+  return targets;
+}
+
+std::string& Chosen() {
+  static std::string name = SimdNames().front();
+  return name;
+}
+
+}  // namespace
+
+std::vector<std::string> SimdNames() {
+  std::vector<std::string> names;
+  for (const int64_t target : Targets()) names.push_back(NameOf(target));
+  return names;
+}
+
+std::string SimdName() {
+  UseSimdOfEnvironment();
+  return Chosen();
+}
+
+void UseSimd(std::string_view name) {
+  const std::vector<int64_t> targets = Targets();
+  for (const int64_t target : targets) {
+    if (NameOf(target) != name) continue;
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    Chosen() = name;
+    return;
+  }
+  std::string names;
+  for (const std::string& known : SimdNames()) names += (names.empty() ? "" : ", ") + known;
+  Throw(ErrorCode::kInvalidOption, "FAVOR_SIMD", "given '{}', expected one of: {}", Printable(name),
+        names);
+}
+
+void UseSimdOfEnvironment() {
+  static const bool done = [] {
+    const char* name = std::getenv("FAVOR_SIMD");
+    UseSimd(name == nullptr || *name == 0 ? SimdNames().front() : std::string(name));
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+}  // namespace favor

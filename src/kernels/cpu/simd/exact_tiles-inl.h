@@ -1,0 +1,95 @@
+// Tiles of exact attention, for the SIMD target being compiled: rows of the caller as operands of
+// products, and the scores that a mask or causality hides.
+#if defined(FAVOR_KERNELS_CPU_SIMD_EXACT_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FAVOR_KERNELS_CPU_SIMD_EXACT_TILES_INL_H_
+#undef FAVOR_KERNELS_CPU_SIMD_EXACT_TILES_INL_H_
+#else
+#define FAVOR_KERNELS_CPU_SIMD_EXACT_TILES_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "core/context_impl.h"
+#include "hwy/highway.h"
+#include "kernels/cpu/simd/rows-inl.h"
+#include "kernels/exact_attention.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace favor::kernels::cpu::HWY_NAMESPACE {
+
+constexpr int64_t kExactBlock = 64;  // rows along the lanes
+
+// Blocks of rows of a matrix as operands of a product: read where they are when they are floats,
+// else from a copy. Rows that the mask takes out are zeros.
+class ExactOperand {
+ public:
+  ExactOperand(const ConstView& rows, const float* mask, int64_t max_rows, const Context& context)
+      : rows_(rows),
+        mask_(mask),
+        step_(RowStep(rows.size(1))),
+        copies_(mask != nullptr || rows.type() != DataType::kF32),
+        copy_(context, copies_ ? max_rows * step_ : 0) {}
+
+  // Element (i, k) is column k of row begin + i, or (Columns) column i of row begin + k.
+  Operand Rows(int64_t begin, int64_t count) const {
+    const Operand rows = Load(begin, count);
+    return {rows.data, rows.row_step, rows.depth_step};
+  }
+  Operand Columns(int64_t begin, int64_t count) const {
+    const Operand rows = Load(begin, count);
+    return {rows.data, rows.depth_step, rows.row_step};
+  }
+
+ private:
+  Operand Load(int64_t begin, int64_t count) const {
+    if (!copies_) {
+      return {static_cast<const float*>(rows_.data()) + begin * rows_.stride(0), rows_.stride(0),
+              rows_.stride(1)};
+    }
+    for (int64_t row = 0; row < count; ++row) {
+      float* to = copy_.data() + row * step_;
+      if (mask_ != nullptr && mask_[begin + row] == 0) {
+        std::fill_n(to, step_, 0.0f);
+      } else {
+        LoadRow(rows_, begin + row, nullptr, 1, step_, to);
+      }
+    }
+    return {copy_.data(), step_, 1};
+  }
+
+  const ConstView& rows_;
+  const float* mask_;
+  int64_t step_;
+  bool copies_;
+  Scratch<float> copy_;
+};
+
+// `count` rows times scale, transposed: [columns, RowStep(kExactBlock)]; lanes past the last are 0.
+HWY_INLINE void LoadTransposed(const ConstView& rows, int64_t begin, int64_t count, double scale,
+                               float* to) {
+  constexpr int64_t kStep = RowStep(kExactBlock);
+  for (int64_t i = 0; i < rows.size(1); ++i) {
+    for (int64_t lane = 0; lane < count; ++lane)
+      to[i * kStep + lane] = static_cast<float>(ElementAt(rows, begin + lane, i) * scale);
+    std::fill(to + i * kStep + count, to + (i + 1) * kStep, 0.0f);
+  }
+}
+
+// Scores of keys [block, block + count), rows, and queries from `first` on, lanes: −∞ where the key
+// does not exist or comes later.
+HWY_INLINE void HideScores(const ExactRows& rows, int64_t first, int64_t block, int64_t count,
+                           float* scores) {
+  constexpr int64_t kStep = RowStep(kExactBlock);
+  for (int64_t j = 0; rows.mask != nullptr && j < count; ++j) {
+    if (rows.mask[block + j] == 0) std::fill_n(scores + j * kStep, kExactBlock, -INFINITY);
+  }
+  for (int64_t j = std::max<int64_t>(0, first + 1 - block); rows.causal && j < count; ++j)
+    std::fill_n(scores + j * kStep, std::min(kExactBlock, block + j - first), -INFINITY);
+}
+
+}  // namespace favor::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FAVOR_KERNELS_CPU_SIMD_EXACT_TILES_INL_H_

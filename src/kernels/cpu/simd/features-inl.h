@@ -1,0 +1,86 @@
+// Features of a panel of rows, for the SIMD target being compiled: exponents, factors and weights
+// as rows along the features.
+//
+// The exponent of a feature is kept in three parts, E_r(x) = e_r + norm_slope·‖x‖²/2 + offset_r
+// with e_r in float and the rest in double, so that float rounding is of differences and not of
+// ‖x‖²/2, which is 256 already at standard deviation 8 and d = 64.
+#if defined(FAVOR_KERNELS_CPU_SIMD_FEATURES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FAVOR_KERNELS_CPU_SIMD_FEATURES_INL_H_
+#undef FAVOR_KERNELS_CPU_SIMD_FEATURES_INL_H_
+#else
+#define FAVOR_KERNELS_CPU_SIMD_FEATURES_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "core/context_impl.h"
+#include "hwy/highway.h"
+#include "kernels/cpu/simd/gemm-inl.h"
+#include "kernels/features.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace favor::kernels::cpu::HWY_NAMESPACE {
+
+// A map on one row of u, [m] → exponents and factors [parts·m], and back to grad_u.
+struct MapRows {
+  void (*evaluate)(int64_t m, float epsilon, const float* u, float* exponents, float* factors);
+  void (*backward)(int64_t m, float epsilon, const float* u, const float* grad_exponents,
+                   const float* grad_factors, float* grad_u);
+};
+const MapRows& RowsOf(const MapEntry& map);
+
+class FeaturePanel {
+ public:
+  // With `backward`, gradients can be taken.
+  FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool backward, const Context& context);
+
+  // Rows act as (x − mean)·scale; those that the mask takes out as zeros, whatever they hold.
+  void Compute(const ConstView& rows, int64_t begin, int64_t count, const double* mean,
+               double scale, const float* mask);
+
+  int64_t step() const { return step_; }
+  int64_t padded() const { return PaddedColumns(head_.Width()); }
+  float* Exponents(int64_t row) const { return exponents_ + row * step_; }
+  const float* Factors(int64_t row) const { return factors_ + row * step_; }  // has_factor only
+  float* Weights(int64_t row) const { return weights_ + row * step_; }
+  const float* X(int64_t row) const { return x_ + row * x_step_; }
+  const float* U(int64_t row) const { return u_ + row * u_step_; }
+  double HalfNorm(int64_t row) const { return half_norm_[static_cast<size_t>(row)]; }
+  // norm_slope·‖x‖²/2.
+  double NormTerm(int64_t row) const { return head_.map->traits->norm_slope * HalfNorm(row); }
+
+  // largest[r] ← max(largest[r], e_ir + row_shift_i) over rows with exists_i.
+  void FindLargest(int64_t count, const char* exists, const float* row_shift, float* largest) const;
+
+  // max_r e_r + feature_shift_r of a row.
+  float LargestOfRow(int64_t row, const float* feature_shift) const;
+
+  // Weights w_r = exp(min(e_r + row_shift + feature_shift_r, limit))·g_r in place of the exponents.
+  // Returns Σ w_r·with_r; adds factor·w_r to sums. Null: not wanted.
+  float Weigh(int64_t row, float row_shift, const float* feature_shift, float limit,
+              const float* with, float factor, float* sums) const;
+  void ClearWeights(int64_t row) const {
+    std::fill_n(Exponents(row), padded(), 0.0f);
+    std::fill_n(Weights(row), padded(), 0.0f);
+  }
+
+  // grad_x [count, x_step] of rows from the gradients of their weights, [count, step], which are
+  // overwritten. Weights as Weigh left them.
+  void Backward(int64_t count, float* grad_weights, float* grad_x, int64_t grad_step) const;
+
+ private:
+  const HeadFeatures& head_;
+  const MapRows& rows_;
+  bool has_factor_;
+  int64_t x_step_, u_step_, step_;
+  std::vector<double> half_norm_;
+  Scratch<float> memory_;
+  float *x_, *u_, *exponents_, *factors_, *weights_, *grad_u_, *row_memory_;
+};
+
+}  // namespace favor::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FAVOR_KERNELS_CPU_SIMD_FEATURES_INL_H_

@@ -1,0 +1,196 @@
+// Maps and panels of features, once for each SIMD target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/simd/features.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.
+#include <algorithm>
+#include <utility>
+
+#include "hwy/highway.h"
+#include "kernels/cpu/simd/features-inl.h"
+#include "kernels/cpu/simd/project-inl.h"
+#include "kernels/cpu/simd/rows-inl.h"
+#include "maps_includes.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace favor::kernels::cpu::HWY_NAMESPACE {
+
+// A map on one row of u, [m] → exponents and factors [parts·m]. The loops become SIMD code.
+template <class Map>
+void EvaluateRow(int64_t m, float epsilon, const float* HWY_RESTRICT u,
+                 float* HWY_RESTRICT exponents, float* HWY_RESTRICT factors) {
+  for (int part = 0; part < Map::kTraits.info.parts; ++part, exponents += m, factors += m) {
+    for (int64_t r = 0; r < m; ++r) exponents[r] = Map::Exponent(u[r], part, epsilon);
+    if constexpr (Map::kTraits.has_factor) {
+      for (int64_t r = 0; r < m; ++r) factors[r] = Map::Factor(u[r], part, epsilon);
+    }
+  }
+}
+
+// grad_u from the gradients of exponents and factors.
+template <class Map>
+void BackwardRow(int64_t m, float epsilon, const float* HWY_RESTRICT u,
+                 const float* HWY_RESTRICT grad_exponents, const float* HWY_RESTRICT grad_factors,
+                 float* HWY_RESTRICT grad_u) {
+  std::fill_n(grad_u, m, 0.0f);
+  for (int part = 0; part < Map::kTraits.info.parts;
+       ++part, grad_exponents += m, grad_factors += m) {
+    for (int64_t r = 0; r < m; ++r)
+      grad_u[r] += grad_exponents[r] * Map::ExponentSlope(u[r], part, epsilon);
+    if constexpr (Map::kTraits.has_factor) {
+      for (int64_t r = 0; r < m; ++r)
+        grad_u[r] += grad_factors[r] * Map::FactorSlope(u[r], part, epsilon);
+    }
+  }
+}
+
+// In the order of MapEntry::index.
+static constexpr MapRows kMapRows[] = {
+#define FAVOR_ENTRY(Map) {&EvaluateRow<kernels::Map>, &BackwardRow<kernels::Map>},
+#include "maps.inc"
+#undef FAVOR_ENTRY
+};
+
+const MapRows& RowsOf(const MapEntry& map) { return kMapRows[map.index]; }
+
+static int64_t Optional(bool wanted, int64_t floats) { return wanted ? floats : 0; }
+
+FeaturePanel::FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool backward,
+                           const Context& context)
+    : head_(head),
+      rows_(RowsOf(*head.map)),
+      has_factor_(head.map->traits->has_factor),
+      x_step_(RowStep(head.omega.dim)),
+      u_step_(RowStep(head.omega.features)),
+      step_(RowStep(head.Width())),
+      half_norm_(static_cast<size_t>(max_rows)),
+      memory_(context, max_rows * (x_step_ + u_step_ + Optional(!head.map->linear, step_) +
+                                   Optional(has_factor_, 2 * step_) +
+                                   Optional(backward && !head.map->linear, u_step_)) +
+                           step_) {
+  float* next = memory_.data();
+  const auto take = [&next](int64_t floats) { return std::exchange(next, next + floats); };
+  x_ = take(max_rows * x_step_);
+  u_ = take(max_rows * u_step_);
+  exponents_ = head.map->linear ? u_ : take(max_rows * step_);
+  factors_ = has_factor_ ? take(max_rows * step_) : nullptr;
+  weights_ = has_factor_ ? take(max_rows * step_) : exponents_;
+  grad_u_ = backward && !head.map->linear ? take(max_rows * u_step_) : nullptr;
+  row_memory_ = take(step_);
+  if (!head.map->linear) std::fill_n(exponents_, next - exponents_, 0.0f);  // the padding counts
+}
+
+void FeaturePanel::Compute(const ConstView& rows, int64_t begin, int64_t count, const double* mean,
+                           double scale, const float* mask) {
+  const int64_t m = head_.omega.features;
+  for (int64_t row = 0; row < count; ++row) {
+    float* x = x_ + row * x_step_;
+    if (mask != nullptr && mask[begin + row] == 0) {
+      std::fill_n(x, x_step_, 0.0f);
+    } else {
+      LoadRow(rows, begin + row, mean, scale, x_step_, x);
+    }
+    half_norm_[static_cast<size_t>(row)] = SquareSum(x, PaddedColumns(head_.omega.dim)) / 2;
+  }
+  ProjectRows(head_.omega, x_, x_step_, count, u_, u_step_);
+  if (head_.argument_scale != 1) {
+    const auto factor = static_cast<float>(head_.argument_scale);
+    for (int64_t i = 0; i < count * u_step_; ++i) u_[i] *= factor;
+  }
+  if (head_.map->linear) return;
+  for (int64_t row = 0; row < count; ++row) {
+    rows_.evaluate(m, static_cast<float>(head_.epsilon), u_ + row * u_step_, Exponents(row),
+                   has_factor_ ? factors_ + row * step_ : nullptr);
+  }
+}
+
+void FeaturePanel::FindLargest(int64_t count, const char* exists, const float* row_shift,
+                               float* largest) const {
+  const FloatTag d;
+  for (int64_t row = 0; row < count; ++row) {
+    if (exists[row] == 0) continue;
+    const Floats shift = hn::Set(d, row_shift[row]);
+    const float* e = Exponents(row);
+    for (int64_t r = 0; r < padded(); r += Lanes()) {
+      hn::StoreU(hn::Max(hn::LoadU(d, largest + r), hn::Add(hn::LoadU(d, e + r), shift)), d,
+                 largest + r);
+    }
+  }
+}
+
+float FeaturePanel::LargestOfRow(int64_t row, const float* feature_shift) const {
+  const FloatTag d;
+  const float* e = Exponents(row);
+  Floats largest = hn::Add(hn::LoadU(d, e), hn::LoadU(d, feature_shift));
+  for (int64_t r = Lanes(); r < padded(); r += Lanes())
+    largest = hn::Max(largest, hn::Add(hn::LoadU(d, e + r), hn::LoadU(d, feature_shift + r)));
+  return LargestLane(largest);
+}
+
+float FeaturePanel::Weigh(int64_t row, float row_shift, const float* feature_shift, float limit,
+                          const float* with, float factor, float* sums) const {
+  const FloatTag d;
+  float* e = Exponents(row);
+  float* w = Weights(row);
+  const float* g = has_factor_ ? Factors(row) : nullptr;
+  const Floats shift = hn::Set(d, row_shift), most = hn::Set(d, limit),
+               multiple = hn::Set(d, factor);
+  Floats dot = hn::Zero(d);
+  for (int64_t r = 0; r < padded(); r += Lanes()) {
+    const Floats exponent =
+        hn::Add(hn::Add(hn::LoadU(d, e + r), shift), hn::LoadU(d, feature_shift + r));
+    Floats weight = Exp(hn::Min(exponent, most));
+    if (g != nullptr) {
+      hn::StoreU(weight, d, e + r);
+      weight = hn::Mul(weight, hn::LoadU(d, g + r));
+    }
+    hn::StoreU(weight, d, w + r);
+    if (with != nullptr) dot = hn::MulAdd(weight, hn::LoadU(d, with + r), dot);
+    if (sums != nullptr)
+      hn::StoreU(hn::MulAdd(weight, multiple, hn::LoadU(d, sums + r)), d, sums + r);
+  }
+  return with != nullptr ? SumOfLanes(dot) : 0.0f;
+}
+
+void FeaturePanel::Backward(int64_t count, float* grad_weights, float* grad_x,
+                            int64_t grad_step) const {
+  const FloatTag d;
+  const int64_t m = head_.omega.features;
+  const auto slope = static_cast<float>(head_.map->traits->norm_slope);
+  const auto scale = static_cast<float>(head_.argument_scale);
+  float* grad_exponents = row_memory_;
+  AlignedVector<float> norm_gradient(static_cast<size_t>(count));
+  for (int64_t row = 0; row < count; ++row) {
+    float* gradient = grad_weights + row * step_;
+    // With respect to exponents: w·gradient; to factors: e^…·gradient.
+    Floats sum = hn::Zero(d);
+    for (int64_t r = 0; r < padded(); r += Lanes()) {
+      const Floats g = hn::LoadU(d, gradient + r);
+      const Floats grad_exponent = hn::Mul(g, hn::LoadU(d, Weights(row) + r));
+      sum = hn::Add(sum, grad_exponent);
+      if (head_.map->linear) {
+        hn::StoreU(hn::Mul(grad_exponent, hn::Set(d, scale)), d, gradient + r);
+        continue;
+      }
+      hn::StoreU(grad_exponent, d, grad_exponents + r);
+      hn::StoreU(hn::Mul(g, hn::LoadU(d, Exponents(row) + r)), d, gradient + r);
+    }
+    norm_gradient[static_cast<size_t>(row)] = slope * SumOfLanes(sum);
+    if (head_.map->linear) continue;
+    float* grad_u = grad_u_ + row * u_step_;
+    rows_.backward(m, static_cast<float>(head_.epsilon), u_ + row * u_step_, grad_exponents,
+                   gradient, grad_u);
+    for (int64_t r = 0; r < m; ++r) grad_u[r] *= scale;
+  }
+  ProjectRowsTranspose(head_.omega, head_.map->linear ? grad_weights : grad_u_,
+                       head_.map->linear ? step_ : u_step_, count, grad_x, grad_step);
+  if (slope == 0) return;
+  for (int64_t row = 0; row < count; ++row) {
+    const float factor = norm_gradient[static_cast<size_t>(row)];
+    for (int64_t i = 0; i < head_.omega.dim; ++i)
+      grad_x[row * grad_step + i] += factor * x_[row * x_step_ + i];
+  }
+}
+
+}  // namespace favor::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

@@ -1,0 +1,41 @@
+// Operands of the matrix products in gemm-inl.h; the same types for every SIMD target.
+#ifndef FAVOR_KERNELS_CPU_SIMD_GEMM_TYPES_H_
+#define FAVOR_KERNELS_CPU_SIMD_GEMM_TYPES_H_
+
+#include <cstdint>
+
+namespace favor::kernels::cpu {
+
+// The widest vector has 16 floats; rows are this much apart at least, and one cache line more, so
+// that rows below each other do not compete for the same cache set.
+constexpr int64_t kWidestVector = 16;
+constexpr int64_t PaddedColumns(int64_t columns) {
+  return (columns + kWidestVector - 1) / kWidestVector * kWidestVector;
+}
+constexpr int64_t RowStep(int64_t columns) { return PaddedColumns(columns) + kWidestVector; }
+
+constexpr int64_t kDepthBlock = 128;
+
+// Element (i, k) is data[i·row_step + k·depth_step].
+struct Operand {
+  const float* data;
+  int64_t row_step, depth_step;
+};
+
+enum class ResultMode {
+  kStore,
+  kAdd,
+  kAddExactly,  // data + rest ← decay·(data + rest) + product
+};
+
+struct Result {
+  float* data;
+  int64_t step;  // between rows
+  ResultMode mode = ResultMode::kStore;
+  float* rest = nullptr;                // of kAddExactly, laid out like data
+  const float* column_decay = nullptr;  // of kAddExactly; null: 1
+};
+
+}  // namespace favor::kernels::cpu
+
+#endif  // FAVOR_KERNELS_CPU_SIMD_GEMM_TYPES_H_

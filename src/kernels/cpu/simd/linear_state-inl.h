@@ -1,0 +1,338 @@
+// The two halves of every linear attention kernel, for the SIMD target being compiled: rows that
+// are added to a state, and the state that they are added to.
+#if defined(FAVOR_KERNELS_CPU_SIMD_LINEAR_STATE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FAVOR_KERNELS_CPU_SIMD_LINEAR_STATE_INL_H_
+#undef FAVOR_KERNELS_CPU_SIMD_LINEAR_STATE_INL_H_
+#else
+#define FAVOR_KERNELS_CPU_SIMD_LINEAR_STATE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "core/aligned.h"
+#include "core/context_impl.h"
+#include "hwy/highway.h"
+#include "kernels/cpu/simd/features-inl.h"
+#include "kernels/cpu/simd/rows-inl.h"
+#include "kernels/linear_attention_backward.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace favor::kernels::cpu::HWY_NAMESPACE {
+
+constexpr float kNowhere = -1e30f;  // the exponent of padding
+
+// Shifts of features: shift_r in double rounded to float, and padding that never counts.
+HWY_INLINE void SetFeatureShift(int64_t width, const double* c, double sign, double base,
+                                const HeadFeatures& head, float* shift) {
+  const int64_t m = head.omega.features;
+  for (int64_t first = 0; first < width; first += m) {
+    for (int64_t r = 0; r < m; ++r) {
+      shift[first + r] =
+          static_cast<float>(sign * c[first + r] + head.offset[static_cast<size_t>(r)] - base);
+    }
+  }
+  std::fill(shift + width, shift + PaddedColumns(width), kNowhere);
+}
+
+// Rows whose features, times values, are summed into a state: keys with their values, or (in the
+// backward pass) queries with gradients. Row i has the exponent E_ir + shift_i, the value row
+// values_i and the weight multiple_i in z: 1 of a key, δ_i of a query. The multiple also follows
+// the value row's last element.
+class AppendedRows {
+ public:
+  AppendedRows(const HeadFeatures& head, int64_t max_rows, int64_t value_dim, bool backward,
+               const Context& context)
+      : head_(head),
+        panel_(head, (max_rows + 3) / 4 * 4, backward, context),
+        value_dim_(value_dim),
+        value_step_(RowStep(value_dim)),
+        values_(context, (max_rows + 3) / 4 * 4 * value_step_),
+        shift_(static_cast<size_t>(max_rows)),
+        multiple_(shift_.size()),
+        exists_(shift_.size()),
+        maximum_(static_cast<size_t>(head.Width())),
+        largest_(static_cast<size_t>(PaddedColumns(head.Width()))),
+        feature_shift_(largest_.size()),
+        sums_(largest_.size()) {}
+
+  // Both return how many rows cannot be computed with.
+  int64_t LoadKeys(const KeyRows& rows, int64_t begin, int64_t end) {
+    count_ = end - begin;
+    panel_.Compute(rows.keys, begin, count_, rows.mean, rows.sqrt_scale, rows.mask);
+    int64_t unusable = 0;
+    for (int64_t row = 0; row < count_; ++row) {
+      exists_[static_cast<size_t>(row)] = rows.mask == nullptr || rows.mask[begin + row] != 0;
+      const bool usable =
+          LoadValue(rows.values, begin, row) && 2 * panel_.HalfNorm(row) <= kLargestNorm;
+      SetMultiple(row, 1);
+      unusable += usable ? 0 : 1;
+    }
+    SetShifts([&](int64_t row) { return panel_.NormTerm(row); });
+    return unusable;
+  }
+
+  int64_t LoadQueries(const QueryRows& rows, const GradientRows& gradients, int64_t begin,
+                      int64_t end) {
+    count_ = end - begin;
+    panel_.Compute(rows.queries, begin, count_, nullptr, rows.sqrt_scale, nullptr);
+    int64_t unusable = 0;
+    for (int64_t row = 0; row < count_; ++row) {
+      exists_[static_cast<size_t>(row)] = gradients.log_sum[begin + row] < INFINITY;
+      unusable += LoadValue(gradients.grad_output, begin, row) ? 0 : 1;
+      SetMultiple(row, static_cast<float>(gradients.delta[begin + row]));
+    }
+    SetShifts([&](int64_t row) {
+      return panel_.NormTerm(row) + 2 * head_.log_normalizer + rows.MeanShift(begin + row) -
+             gradients.log_sum[begin + row];
+    });
+    return unusable;
+  }
+
+  // The largest of the state's c and of these rows' exponents, per feature.
+  void FindMaximum(const std::vector<double>& c) {
+    std::fill(largest_.begin(), largest_.end(), -INFINITY);
+    panel_.FindLargest(count_, exists_.data(), shift_.data(), largest_.data());
+    const int64_t m = head_.omega.features;
+    for (size_t r = 0; r < maximum_.size(); ++r) {
+      const double offset = head_.offset[r % static_cast<size_t>(m)];
+      maximum_[r] = std::max(c[r], static_cast<double>(largest_[r]) + base_ + offset);
+    }
+  }
+
+  // The same from elsewhere: weights will be relative to sign·c.
+  void SetMaximum(double sign, const std::vector<double>& c) {
+    for (size_t r = 0; r < maximum_.size(); ++r) maximum_[r] = sign * c[r];
+  }
+
+  // Whether a row's weights, relative to the maximum, would reach beyond what floats resolve.
+  bool AnyWeightBeyond(float largest_exponent) {
+    SetShiftOfFeatures();
+    for (int64_t row = 0; row < count_; ++row) {
+      if (Exists(row) &&
+          panel_.LargestOfRow(row, feature_shift_.data()) + shift_[static_cast<size_t>(row)] >
+              largest_exponent)
+        return true;
+    }
+    return false;
+  }
+
+  // Weights relative to the maximum, and their sums Σ_i multiple_i w_ir.
+  void Weigh(float limit = 0) {
+    SetShiftOfFeatures();
+    std::fill(sums_.begin(), sums_.end(), 0.0f);
+    for (int64_t row = 0; row < count_; ++row) {
+      if (!Exists(row)) {
+        panel_.ClearWeights(row);
+        continue;
+      }
+      panel_.Weigh(row, shift_[static_cast<size_t>(row)], feature_shift_.data(), limit, nullptr,
+                   multiple_[static_cast<size_t>(row)], sums_.data());
+    }
+  }
+
+  int64_t count() const { return count_; }
+  int64_t tokens() const { return tokens_; }
+  bool Exists(int64_t row) const { return exists_[static_cast<size_t>(row)] != 0; }
+  const FeaturePanel& panel() const { return panel_; }
+  FeaturePanel& panel() { return panel_; }
+  const float* values() const { return values_.data(); }
+  float* Value(int64_t row) const { return values_.data() + row * value_step_; }
+  int64_t value_step() const { return value_step_; }
+  const std::vector<double>& maximum() const { return maximum_; }
+  const AlignedVector<float>& sums() const { return sums_; }
+  // log of the weight of maps whose exponent does not depend on the feature.
+  float LogWeight(int64_t row) const {
+    return std::min(0.0f, shift_[static_cast<size_t>(row)] + feature_shift_[0]);
+  }
+
+ private:
+  // Zeros for a row that does not exist; false where a value is out of range.
+  bool LoadValue(const ConstView& values, int64_t begin, int64_t row) {
+    if (!Exists(row)) {
+      std::fill_n(Value(row), value_step_, 0.0f);
+      return true;
+    }
+    LoadRow(values, begin + row, nullptr, 1, value_step_, Value(row));
+    return IsWithin(Value(row), PaddedColumns(value_dim_), static_cast<float>(kLargestValue));
+  }
+  void SetMultiple(int64_t row, float multiple) {
+    multiple_[static_cast<size_t>(row)] = multiple;
+    Value(row)[value_dim_] = Exists(row) ? multiple : 0;
+  }
+  void SetShiftOfFeatures() {
+    SetFeatureShift(head_.Width(), maximum_.data(), -1, -base_, head_, feature_shift_.data());
+  }
+
+  // shift_i of rows that exist, in double, relative to the largest.
+  template <class Shift>
+  void SetShifts(const Shift& shift) {
+    base_ = -INFINITY;
+    tokens_ = 0;
+    for (int64_t row = 0; row < count_; ++row) {
+      if (!Exists(row)) continue;
+      ++tokens_;
+      base_ = std::max(base_, shift(row));
+    }
+    if (tokens_ == 0) base_ = 0;
+    for (int64_t row = 0; row < count_; ++row) {
+      shift_[static_cast<size_t>(row)] =
+          Exists(row) ? static_cast<float>(shift(row) - base_) : 0.0f;
+    }
+  }
+
+  const HeadFeatures& head_;
+  FeaturePanel panel_;
+  int64_t value_dim_, value_step_;
+  Scratch<float> values_;  // [rows, value_step]
+  AlignedVector<float> shift_, multiple_;
+  std::vector<char> exists_;
+  double base_ = 0;
+  std::vector<double> maximum_;
+  AlignedVector<float> largest_, feature_shift_, sums_;
+  int64_t count_ = 0, tokens_ = 0;
+};
+
+// A PrefixState as kernels hold it: sums as pairs of floats, of which the first serves products and
+// the second keeps what it lost, so that a million small additions are not lost (48 bits in all).
+class SumState {
+ public:
+  enum class Layout {
+    kByFeature,  // S [width, value_dim]: weights·S
+    kByValue,    // Sᵀ [value_dim, width], then a row z: [values, multiple]·[S, z]ᵀ
+  };
+
+  SumState(const PrefixState& from, Layout layout, const Context& context)
+      : layout_(layout),
+        width_(from.width),
+        value_dim_(from.value_dim),
+        step_(RowStep(layout == Layout::kByFeature ? value_dim_ : width_)),
+        size_((layout == Layout::kByFeature ? width_ : (value_dim_ + 4) / 4 * 4) * step_),
+        memory_(context, 2 * size_),
+        c_(from.c),
+        z_(from.z),
+        z_f32_(static_cast<size_t>(PaddedColumns(width_)), 0.0f),
+        decay_(z_f32_.size(), 1.0f),
+        tokens_(from.tokens) {
+    std::fill_n(memory_.data(), 2 * size_, 0.0f);
+    for (int64_t r = 0; r < width_; ++r) {
+      for (int64_t v = 0; v < value_dim_; ++v) {
+        const double value = from.s[static_cast<size_t>(r * value_dim_ + v)];
+        const auto high = static_cast<float>(value);
+        s()[At(r, v)] = high;
+        rest()[At(r, v)] = static_cast<float>(value - high);
+      }
+    }
+    RefreshZ();
+  }
+
+  void CopyTo(PrefixState& to) const {
+    to.c = c_;
+    to.z = z_;
+    to.tokens = tokens_;
+    for (int64_t r = 0; r < width_; ++r) {
+      for (int64_t v = 0; v < value_dim_; ++v) {
+        to.s[static_cast<size_t>(r * value_dim_ + v)] =
+            static_cast<double>(s()[At(r, v)]) + rest()[At(r, v)];
+      }
+    }
+  }
+
+  // decay_r = exp(c_r − maximum_r), for reading this state with weights relative to `maximum`.
+  void FindDecay(const std::vector<double>& maximum) {
+    any_decay_ = false;
+    for (int64_t r = 0; r < width_; ++r) {
+      const auto i = static_cast<size_t>(r);
+      decay_[i] = 1;
+      if (c_[i] == maximum[i]) continue;
+      decay_[i] = static_cast<float>(std::exp(c_[i] - maximum[i]));
+      any_decay_ = true;
+    }
+  }
+  const AlignedVector<float>& decay() const { return decay_; }
+
+  // Moves the sums to larger maxima, by the decay found for them.
+  void Raise(const std::vector<double>& maximum) {
+    if (!any_decay_) return;
+    for (int64_t r = 0; r < width_; ++r) {
+      const auto i = static_cast<size_t>(r);
+      if (c_[i] == maximum[i]) continue;
+      z_[i] *= std::exp(c_[i] - maximum[i]);
+      if (layout_ == Layout::kByFeature) Scale(r * step_, step_, nullptr, decay_[i]);
+    }
+    if (layout_ == Layout::kByValue) {
+      for (int64_t v = 0; v < value_dim_; ++v)
+        Scale(v * step_, PaddedColumns(width_), decay_.data(), 0);
+    }
+    c_ = maximum;
+    RefreshZ();
+  }
+
+  // Adds rows weighed relative to c.
+  void Add(const AppendedRows& rows) {
+    const FeaturePanel& panel = rows.panel();
+    if (layout_ == Layout::kByFeature) {
+      Multiply({panel.Weights(0), 1, panel.step()}, rows.values(), rows.value_step(), width_,
+               value_dim_, rows.count(), {s(), step_, ResultMode::kAddExactly, rest()});
+    } else {
+      Multiply({rows.values(), 1, rows.value_step()}, panel.Weights(0), panel.step(), value_dim_,
+               width_, rows.count(), {s(), step_, ResultMode::kAddExactly, rest()});
+    }
+    for (int64_t r = 0; r < width_; ++r)
+      z_[static_cast<size_t>(r)] += rows.sums()[static_cast<size_t>(r)];
+    tokens_ += rows.tokens();
+    RefreshZ();
+  }
+
+  // All of it: maxima, decay, sums.
+  void Append(AppendedRows& rows) {
+    if (rows.tokens() == 0) return;
+    rows.FindMaximum(c_);
+    rows.Weigh();
+    FindDecay(rows.maximum());
+    Raise(rows.maximum());
+    Add(rows);
+  }
+
+  float* s() const { return memory_.data(); }
+  int64_t step() const { return step_; }
+  const float* z() const { return z_f32_.data(); }
+  const std::vector<double>& c() const { return c_; }
+  int64_t tokens() const { return tokens_; }
+  bool IsEmpty() const { return tokens_ == 0; }
+
+ private:
+  float* rest() const { return memory_.data() + size_; }
+  int64_t At(int64_t r, int64_t v) const {
+    return layout_ == Layout::kByFeature ? r * step_ + v : v * step_ + r;
+  }
+  void RefreshZ() {
+    std::copy(z_.begin(), z_.end(), z_f32_.begin());
+    if (layout_ == Layout::kByValue)
+      std::copy(z_f32_.begin(), z_f32_.end(), s() + value_dim_ * step_);
+  }
+
+  // A row of pairs times `decay`, or times one factor for each element.
+  void Scale(int64_t first, int64_t count, const float* decays, float decay) const {
+    const FloatTag d;
+    for (int64_t i = 0; i < count; i += Lanes()) {
+      const Floats factor = decays != nullptr ? hn::LoadU(d, decays + i) : hn::Set(d, decay);
+      AddExactly(hn::Zero(d), factor, s() + first + i, rest() + first + i);
+    }
+  }
+
+  Layout layout_;
+  int64_t width_, value_dim_, step_, size_;
+  Scratch<float> memory_;
+  std::vector<double> c_, z_;
+  AlignedVector<float> z_f32_, decay_;
+  bool any_decay_ = false;
+  int64_t tokens_;
+};
+
+}  // namespace favor::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FAVOR_KERNELS_CPU_SIMD_LINEAR_STATE_INL_H_

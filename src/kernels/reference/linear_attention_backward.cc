@@ -1,0 +1,165 @@
+#include "kernels/linear_attention_backward.h"
+
+#include <cmath>
+#include <vector>
+
+#include "core/element.h"
+#include "kernels/reference/row_features.h"
+
+namespace favor::kernels::reference {
+namespace {
+
+// A query with its gradient: exponents relative to log_sum, dO and δ.
+struct Adjoint {
+  Adjoint(const HeadFeatures& head, const QueryRows& queries, const GradientRows& gradients,
+          int64_t index)
+      : features(head, queries.queries, index, nullptr, queries.sqrt_scale),
+        gradient(LoadRow(gradients.grad_output, index)),
+        delta(gradients.delta[index]) {
+    const double shift =
+        2 * head.log_normalizer + queries.MeanShift(index) - gradients.log_sum[index];
+    for (double& exponent : features.exponents) exponent += shift;
+  }
+
+  static bool Exists(const GradientRows& gradients, int64_t index) {
+    return gradients.log_sum[index] < INFINITY;
+  }
+
+  RowFeatures features;
+  std::vector<double> gradient;
+  double delta;
+};
+
+// state ← state + row, with the weight `multiple` in z.
+void Append(const RowFeatures& row, const std::vector<double>& value, double multiple,
+            PrefixState& state) {
+  for (size_t r = 0; r < row.exponents.size(); ++r) {
+    const double c = std::max(state.c[r], row.exponents[r]);
+    const double old = std::exp(state.c[r] - c);
+    const double now = std::exp(row.exponents[r] - c) * row.factors[r];
+    state.c[r] = c;
+    state.z[r] = old * state.z[r] + multiple * now;
+    for (size_t v = 0; v < value.size(); ++v) {
+      double& s = state.s[r * value.size() + v];
+      s = old * s + now * value[v];
+    }
+  }
+  ++state.tokens;
+}
+
+// The gradient of a row whose weights read `state` with `value` and, for z, `multiple`: of x, times
+// the scale that made x.
+std::vector<double> ReadGradient(const HeadFeatures& head, const RowFeatures& row,
+                                 const std::vector<double>& value, double multiple, double scale,
+                                 const PrefixState& state) {
+  const size_t width = row.exponents.size();
+  std::vector<double> grad_exponents(width, 0.0), grad_factors(width, 0.0), grad_x(row.x.size());
+  for (size_t r = 0; r < width && !state.IsEmpty(); ++r) {
+    double gradient = multiple * state.z[r];
+    for (size_t v = 0; v < value.size(); ++v) gradient += value[v] * state.s[r * value.size() + v];
+    grad_factors[r] = std::exp(row.exponents[r] + state.c[r]) * gradient;
+    grad_exponents[r] = grad_factors[r] * row.factors[r];
+  }
+  FeaturesBackward(head, row.x.data(), grad_exponents.data(), grad_factors.data(), 1,
+                   grad_x.data());
+  for (double& gradient : grad_x) gradient *= scale;
+  return grad_x;
+}
+
+// Σ_r w_r s_r for a key: its value's gradient.
+std::vector<double> ReadValue(const RowFeatures& row, const PrefixState& state) {
+  std::vector<double> sum(static_cast<size_t>(state.value_dim), 0.0);
+  for (size_t r = 0; r < row.exponents.size() && !state.IsEmpty(); ++r) {
+    const double weight = std::exp(row.exponents[r] + state.c[r]) * row.factors[r];
+    for (size_t v = 0; v < sum.size(); ++v) sum[v] += weight * state.s[r * sum.size() + v];
+  }
+  return sum;
+}
+
+void Store(const View& to, int64_t row, const std::vector<double>& values, bool add) {
+  if (to.data() == nullptr) return;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto column = static_cast<int64_t>(i);
+    SetElement(to, row, column, values[i] + (add ? ElementAt(to, row, column) : 0));
+  }
+}
+
+void StoreQuery(const HeadFeatures& head, const QueryRows& queries, const GradientRows& gradients,
+                int64_t index, const PrefixState& state) {
+  if (!Adjoint::Exists(gradients, index)) {
+    Store(gradients.grad_queries, index,
+          std::vector<double>(static_cast<size_t>(queries.queries.size(1)), 0.0), false);
+    return;
+  }
+  const Adjoint adjoint(head, queries, gradients, index);
+  Store(gradients.grad_queries, index,
+        ReadGradient(head, adjoint.features, adjoint.gradient, adjoint.delta, queries.sqrt_scale,
+                     state),
+        false);
+}
+
+void StoreKey(const HeadFeatures& head, const KeyRows& keys, const GradientRows& gradients,
+              int64_t index, const PrefixState& adjoint) {
+  if (keys.mask != nullptr && keys.mask[index] == 0) {
+    const auto zeros = [](int64_t count) {
+      return std::vector<double>(static_cast<size_t>(count), 0.0);
+    };
+    Store(gradients.grad_keys, index, zeros(keys.keys.size(1)), gradients.add_to_keys);
+    Store(gradients.grad_values, index, zeros(keys.values.size(1)), gradients.add_to_keys);
+    return;
+  }
+  const RowFeatures key(head, keys.keys, index, keys.mean, keys.sqrt_scale);
+  Store(gradients.grad_keys, index,
+        ReadGradient(head, key, LoadRow(keys.values, index), 1, keys.sqrt_scale, adjoint),
+        gradients.add_to_keys);
+  Store(gradients.grad_values, index, ReadValue(key, adjoint), gradients.add_to_keys);
+}
+
+}  // namespace
+
+RowCounts QueryGradients(const HeadFeatures& head, const QueryRows& queries,
+                         const GradientRows& gradients, int64_t begin, int64_t end,
+                         const PrefixState& state, PrefixState& adjoint) {
+  for (int64_t index = begin; index < end; ++index)
+    StoreQuery(head, queries, gradients, index, state);
+  return AppendQueries(head, queries, gradients, begin, end, adjoint);
+}
+
+RowCounts KeyGradients(const HeadFeatures& head, const KeyRows& keys, const GradientRows& gradients,
+                       int64_t begin, int64_t end, const PrefixState& adjoint) {
+  for (int64_t index = begin; index < end; ++index) StoreKey(head, keys, gradients, index, adjoint);
+  return {};
+}
+
+RowCounts AppendQueries(const HeadFeatures& head, const QueryRows& queries,
+                        const GradientRows& gradients, int64_t begin, int64_t end,
+                        PrefixState& adjoint) {
+  for (int64_t index = begin; index < end; ++index) {
+    if (!Adjoint::Exists(gradients, index)) continue;
+    const Adjoint row(head, queries, gradients, index);
+    Append(row.features, row.gradient, row.delta, adjoint);
+  }
+  return {};
+}
+
+RowCounts CausalQueryGradients(const HeadFeatures& head, const QueryRows& queries,
+                               const KeyRows& keys, const GradientRows& gradients, int64_t begin,
+                               int64_t end, PrefixState& state) {
+  for (int64_t index = begin; index < end; ++index) {
+    AppendKeys(head, keys, index, index + 1, state);
+    StoreQuery(head, queries, gradients, index, state);
+  }
+  return {};
+}
+
+RowCounts CausalKeyGradients(const HeadFeatures& head, const QueryRows& queries,
+                             const KeyRows& keys, const GradientRows& gradients, int64_t begin,
+                             int64_t end, PrefixState& adjoint) {
+  for (int64_t index = end - 1; index >= begin; --index) {
+    AppendQueries(head, queries, gradients, index, index + 1, adjoint);
+    StoreKey(head, keys, gradients, index, adjoint);
+  }
+  return {};
+}
+
+}  // namespace favor::kernels::reference
