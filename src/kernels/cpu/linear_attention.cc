@@ -35,6 +35,8 @@ class WeighedQueries {
   // Returns how many rows cannot be computed with.
   int64_t Load(const QueryRows& rows, int64_t begin, int64_t end) {
     count_ = end - begin;
+    rows_ = &rows;
+    begin_ = begin;
     panel_.Compute(rows.queries, begin, count_, nullptr, rows.sqrt_scale, nullptr);
     int64_t unusable = 0;
     for (int64_t row = 0; row < count_; ++row)
@@ -50,8 +52,9 @@ class WeighedQueries {
     SetFeatureShift(head_.Width(), c.data(), 1, base_, head_, feature_shift_.data());
     for (int64_t row = 0; row < count_; ++row) {
       const auto i = static_cast<size_t>(row);
+      PrefetchRow(rows_->queries, begin_ + count_ + row);  // of the next panel
       rho_[i] = panel_.LargestOfRow(row, feature_shift_.data());
-      denominator_[i] = panel_.Weigh(row, -rho_[i], feature_shift_.data(), 0, z, 0, nullptr);
+      denominator_[i] = panel_.WeighAndDot(row, -rho_[i], feature_shift_.data(), z);
     }
   }
 
@@ -68,7 +71,8 @@ class WeighedQueries {
   FeaturePanel panel_;
   AlignedVector<float> feature_shift_, rho_, denominator_;
   double base_ = 0;
-  int64_t count_ = 0;
+  const QueryRows* rows_ = nullptr;
+  int64_t begin_ = 0, count_ = 0;
 };
 
 // A few keys into the state where it lies.
@@ -106,7 +110,8 @@ RowCounts ReadFew(const HeadFeatures& head, const QueryRows& rows, int64_t begin
   RowCounts counts;
   WeighedQueries queries(head, end - begin, context);
   counts.unusable = queries.Load(rows, begin, end);
-  if (!state.IsEmpty()) queries.Weigh(state.c, nullptr);
+  std::vector<float> no_z(static_cast<size_t>(PaddedColumns(state.width)), 0.0f);
+  if (!state.IsEmpty()) queries.Weigh(state.c, no_z.data());
   std::vector<double> numerator(static_cast<size_t>(dv));
   for (int64_t row = 0; row < end - begin; ++row) {
     if (state.IsEmpty()) {

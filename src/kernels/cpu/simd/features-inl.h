@@ -57,17 +57,20 @@ class FeaturePanel {
   // max_r e_r + feature_shift_r of a row.
   float LargestOfRow(int64_t row, const float* feature_shift) const;
 
-  // Weights w_r = exp(min(e_r + row_shift + feature_shift_r, limit))·g_r in place of the exponents.
-  // Returns Σ w_r·with_r; adds factor·w_r to sums. Null: not wanted.
-  float Weigh(int64_t row, float row_shift, const float* feature_shift, float limit,
-              const float* with, float factor, float* sums) const;
+  // Weights w_r = exp(e_r + feature_shift_r + row_shift)·g_r in place of the exponents. One returns
+  // Σ w_r·with_r, the other bounds the sum in the exponential by `limit` and adds factor·w_r to
+  // sums.
+  float WeighAndDot(int64_t row, float row_shift, const float* feature_shift,
+                    const float* with) const;
+  void WeighAndSum(int64_t row, float row_shift, const float* feature_shift, float limit,
+                   float factor, float* sums) const;
   void ClearWeights(int64_t row) const {
     std::fill_n(Exponents(row), padded(), 0.0f);
     std::fill_n(Weights(row), padded(), 0.0f);
   }
 
   // grad_x [count, x_step] of rows from the gradients of their weights, [count, step], which are
-  // overwritten. Weights as Weigh left them.
+  // overwritten. Weights as they were left.
   void Backward(int64_t count, float* grad_weights, float* grad_x, int64_t grad_step) const;
 
  private:

@@ -107,7 +107,21 @@ void FeaturePanel::Compute(const ConstView& rows, int64_t begin, int64_t count, 
 void FeaturePanel::FindLargest(int64_t count, const char* exists, const float* row_shift,
                                float* largest) const {
   const FloatTag d;
-  for (int64_t row = 0; row < count; ++row) {
+  int64_t row = 0;
+  for (; row + 4 <= count; row += 4) {
+    Floats shift[4];
+    for (int i = 0; i < 4; ++i)
+      shift[i] = hn::Set(d, exists[row + i] != 0 ? row_shift[row + i] : -INFINITY);
+    const float* e = Exponents(row);
+    for (int64_t r = 0; r < padded(); r += Lanes()) {
+      const Floats a = hn::Max(hn::Add(hn::LoadU(d, e + r), shift[0]),
+                               hn::Add(hn::LoadU(d, e + step_ + r), shift[1]));
+      const Floats b = hn::Max(hn::Add(hn::LoadU(d, e + 2 * step_ + r), shift[2]),
+                               hn::Add(hn::LoadU(d, e + 3 * step_ + r), shift[3]));
+      hn::StoreU(hn::Max(hn::LoadU(d, largest + r), hn::Max(a, b)), d, largest + r);
+    }
+  }
+  for (; row < count; ++row) {
     if (exists[row] == 0) continue;
     const Floats shift = hn::Set(d, row_shift[row]);
     const float* e = Exponents(row);
@@ -127,29 +141,46 @@ float FeaturePanel::LargestOfRow(int64_t row, const float* feature_shift) const 
   return LargestLane(largest);
 }
 
-float FeaturePanel::Weigh(int64_t row, float row_shift, const float* feature_shift, float limit,
-                          const float* with, float factor, float* sums) const {
+// The loop over a row's weights, with what each kind of row needs.
+template <bool kFactor, bool kDot, bool kSum>
+HWY_INLINE float WeighRow(int64_t padded, float* HWY_RESTRICT e, const float* HWY_RESTRICT g,
+                          float row_shift, const float* HWY_RESTRICT feature_shift, float limit,
+                          const float* HWY_RESTRICT with, float factor, float* HWY_RESTRICT w,
+                          float* HWY_RESTRICT sums) {
   const FloatTag d;
-  float* e = Exponents(row);
-  float* w = Weights(row);
-  const float* g = has_factor_ ? Factors(row) : nullptr;
   const Floats shift = hn::Set(d, row_shift), most = hn::Set(d, limit),
                multiple = hn::Set(d, factor);
   Floats dot = hn::Zero(d);
-  for (int64_t r = 0; r < padded(); r += Lanes()) {
-    const Floats exponent =
-        hn::Add(hn::Add(hn::LoadU(d, e + r), shift), hn::LoadU(d, feature_shift + r));
-    Floats weight = Exp(hn::Min(exponent, most));
-    if (g != nullptr) {
+  for (int64_t r = 0; r < padded; r += Lanes()) {
+    Floats exponent = hn::Add(hn::Add(hn::LoadU(d, e + r), hn::LoadU(d, feature_shift + r)), shift);
+    if constexpr (!kDot) exponent = hn::Min(exponent, most);
+    Floats weight = Exp(exponent);
+    if constexpr (kFactor) {
       hn::StoreU(weight, d, e + r);
       weight = hn::Mul(weight, hn::LoadU(d, g + r));
+      hn::StoreU(weight, d, w + r);
+    } else {
+      hn::StoreU(weight, d, e + r);
     }
-    hn::StoreU(weight, d, w + r);
-    if (with != nullptr) dot = hn::MulAdd(weight, hn::LoadU(d, with + r), dot);
-    if (sums != nullptr)
+    if constexpr (kDot) dot = hn::MulAdd(weight, hn::LoadU(d, with + r), dot);
+    if constexpr (kSum)
       hn::StoreU(hn::MulAdd(weight, multiple, hn::LoadU(d, sums + r)), d, sums + r);
   }
-  return with != nullptr ? SumOfLanes(dot) : 0.0f;
+  return kDot ? SumOfLanes(dot) : 0.0f;
+}
+
+float FeaturePanel::WeighAndDot(int64_t row, float row_shift, const float* feature_shift,
+                                const float* with) const {
+  const auto weigh = has_factor_ ? &WeighRow<true, true, false> : &WeighRow<false, true, false>;
+  return weigh(padded(), Exponents(row), has_factor_ ? Factors(row) : nullptr, row_shift,
+               feature_shift, 0, with, 0, Weights(row), nullptr);
+}
+
+void FeaturePanel::WeighAndSum(int64_t row, float row_shift, const float* feature_shift,
+                               float limit, float factor, float* sums) const {
+  const auto weigh = has_factor_ ? &WeighRow<true, false, true> : &WeighRow<false, false, true>;
+  weigh(padded(), Exponents(row), has_factor_ ? Factors(row) : nullptr, row_shift, feature_shift,
+        limit, nullptr, factor, Weights(row), sums);
 }
 
 void FeaturePanel::Backward(int64_t count, float* grad_weights, float* grad_x,

@@ -61,6 +61,9 @@ class AppendedRows {
   // Both return how many rows cannot be computed with.
   int64_t LoadKeys(const KeyRows& rows, int64_t begin, int64_t end) {
     count_ = end - begin;
+    next_ = end;
+    source_ = &rows.keys;
+    values_source_ = &rows.values;
     panel_.Compute(rows.keys, begin, count_, rows.mean, rows.sqrt_scale, rows.mask);
     int64_t unusable = 0;
     for (int64_t row = 0; row < count_; ++row) {
@@ -77,6 +80,9 @@ class AppendedRows {
   int64_t LoadQueries(const QueryRows& rows, const GradientRows& gradients, int64_t begin,
                       int64_t end) {
     count_ = end - begin;
+    next_ = end;
+    source_ = &rows.queries;
+    values_source_ = &gradients.grad_output;
     panel_.Compute(rows.queries, begin, count_, nullptr, rows.sqrt_scale, nullptr);
     int64_t unusable = 0;
     for (int64_t row = 0; row < count_; ++row) {
@@ -124,12 +130,14 @@ class AppendedRows {
     SetShiftOfFeatures();
     std::fill(sums_.begin(), sums_.end(), 0.0f);
     for (int64_t row = 0; row < count_; ++row) {
+      PrefetchRow(*source_, next_ + row);
+      PrefetchRow(*values_source_, next_ + row);
       if (!Exists(row)) {
         panel_.ClearWeights(row);
         continue;
       }
-      panel_.Weigh(row, shift_[static_cast<size_t>(row)], feature_shift_.data(), limit, nullptr,
-                   multiple_[static_cast<size_t>(row)], sums_.data());
+      panel_.WeighAndSum(row, shift_[static_cast<size_t>(row)], feature_shift_.data(), limit,
+                         multiple_[static_cast<size_t>(row)], sums_.data());
     }
   }
 
@@ -193,6 +201,9 @@ class AppendedRows {
   std::vector<double> maximum_;
   AlignedVector<float> largest_, feature_shift_, sums_;
   int64_t count_ = 0, tokens_ = 0;
+  // Where the next rows are likely to come from.
+  const ConstView *source_ = nullptr, *values_source_ = nullptr;
+  int64_t next_ = 0;
 };
 
 // A PrefixState as kernels hold it: sums as pairs of floats, of which the first serves products and
@@ -218,11 +229,12 @@ class SumState {
         tokens_(from.tokens) {
     std::fill_n(memory_.data(), 2 * size_, 0.0f);
     for (int64_t r = 0; r < width_; ++r) {
+      const double* values = from.s.data() + r * value_dim_;
+      const int64_t first = At(r, 0), step = At(r, 1) - first;
+      float *high = s() + first, *low = rest() + first;
       for (int64_t v = 0; v < value_dim_; ++v) {
-        const double value = from.s[static_cast<size_t>(r * value_dim_ + v)];
-        const auto high = static_cast<float>(value);
-        s()[At(r, v)] = high;
-        rest()[At(r, v)] = static_cast<float>(value - high);
+        high[v * step] = static_cast<float>(values[v]);
+        low[v * step] = static_cast<float>(values[v] - high[v * step]);
       }
     }
     RefreshZ();
@@ -233,10 +245,11 @@ class SumState {
     to.z = z_;
     to.tokens = tokens_;
     for (int64_t r = 0; r < width_; ++r) {
-      for (int64_t v = 0; v < value_dim_; ++v) {
-        to.s[static_cast<size_t>(r * value_dim_ + v)] =
-            static_cast<double>(s()[At(r, v)]) + rest()[At(r, v)];
-      }
+      double* values = to.s.data() + r * value_dim_;
+      const int64_t first = At(r, 0), step = At(r, 1) - first;
+      const float *high = s() + first, *low = rest() + first;
+      for (int64_t v = 0; v < value_dim_; ++v)
+        values[v] = static_cast<double>(high[v * step]) + low[v * step];
     }
   }
 

@@ -14,6 +14,7 @@
 
 #include "core/element.h"
 #include "favor/tensor.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/simd/gemm-inl.h"
 #include "kernels/vector_math.h"
@@ -53,17 +54,28 @@ HWY_INLINE float SumOfLanes(Floats values) {
 
 // One row of a matrix of any type as (x − mean)·scale, rounded once, padded with zeros.
 HWY_INLINE void LoadRow(const ConstView& from, int64_t row, const double* mean, double scale,
-                        int64_t padded, float* to) {
+                        int64_t padded, float* HWY_RESTRICT to) {
   const int64_t columns = from.size(1);
-  if (from.type() == DataType::kF32 && from.stride(1) == 1) {
-    const float* x = static_cast<const float*>(from.data()) + row * from.stride(0);
-    if (mean != nullptr) {
-      for (int64_t i = 0; i < columns; ++i) to[i] = static_cast<float>((x[i] - mean[i]) * scale);
-    } else if (scale != 1) {
-      for (int64_t i = 0; i < columns; ++i) to[i] = static_cast<float>(x[i] * scale);
-    } else {
+  const bool floats = from.type() == DataType::kF32 && from.stride(1) == 1;
+  if (floats && mean == nullptr) {
+    const float* HWY_RESTRICT x = static_cast<const float*>(from.data()) + row * from.stride(0);
+    if (scale == 1) {
       std::copy_n(x, columns, to);
+    } else {  // x·scale from the two halves of scale
+      const FloatTag d;
+      const auto high = static_cast<float>(scale);
+      const Floats scale_high = hn::Set(d, high),
+                   scale_low = hn::Set(d, static_cast<float>(scale - high));
+      int64_t i = 0;
+      for (; i + Lanes() <= columns; i += Lanes()) {
+        const Floats value = hn::LoadU(d, x + i);
+        hn::StoreU(hn::MulAdd(value, scale_high, hn::Mul(value, scale_low)), d, to + i);
+      }
+      for (; i < columns; ++i) to[i] = static_cast<float>(x[i] * scale);
     }
+  } else if (floats) {
+    const float* x = static_cast<const float*>(from.data()) + row * from.stride(0);
+    for (int64_t i = 0; i < columns; ++i) to[i] = static_cast<float>((x[i] - mean[i]) * scale);
   } else {
     for (int64_t i = 0; i < columns; ++i) {
       to[i] =
@@ -73,18 +85,33 @@ HWY_INLINE void LoadRow(const ConstView& from, int64_t row, const double* mean, 
   std::fill(to + columns, to + padded, 0.0f);
 }
 
+// Asks for a row that will be loaded soon; past the end nothing happens.
+HWY_INLINE void PrefetchRow(const ConstView& from, int64_t row) {
+  if (row >= from.size(0)) return;
+  const int64_t item = ItemBytes(from.type());
+  const auto* begin = static_cast<const char*>(from.data()) + row * from.stride(0) * item;
+  for (int64_t byte = 0; byte < from.size(1) * item; byte += 64) hwy::Prefetch(begin + byte);
+}
+
 // Σ x², in double; the padding is zero.
 HWY_INLINE double SquareSum(const float* x, int64_t padded) {
-  double sums[kWidestVector] = {};
-  for (int64_t i = 0; i < padded; i += kWidestVector) {
-    for (int64_t lane = 0; lane < kWidestVector; ++lane) {
-      const double value = x[i + lane];
-      sums[lane] += value * value;
-    }
-  }
+#if HWY_TARGET == HWY_SCALAR
   double total = 0;
-  for (const double sum : sums) total += sum;
+  for (int64_t i = 0; i < padded; ++i) total += static_cast<double>(x[i]) * x[i];
   return total;
+#else
+  const hn::ScalableTag<double> dd;
+  const hn::Rebind<float, decltype(dd)> half;
+  const auto step = static_cast<int64_t>(hn::MaxLanes(dd));
+  auto even = hn::Zero(dd), odd = even;
+  for (int64_t i = 0; i < padded; i += 2 * step) {
+    const auto a = hn::PromoteTo(dd, hn::LoadU(half, x + i)),
+               b = hn::PromoteTo(dd, hn::LoadU(half, x + i + step));
+    even = hn::MulAdd(a, a, even);
+    odd = hn::MulAdd(b, b, odd);
+  }
+  return hn::GetLane(hn::SumOfLanes(dd, hn::Add(even, odd)));
+#endif
 }
 
 // Whether all |x| are at most `limit`; false for NaN. As integers, floats of one sign keep their
