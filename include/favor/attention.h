@@ -49,7 +49,7 @@ struct AttentionOptions {
   ConstView key_mean;
 
   Compat compat = Compat::kNone;
-  int64_t chunk = 64;  // rows of a causal chunk; any gives the same result within rounding
+  int64_t chunk = 60;  // rows of a causal chunk; any gives the same result within rounding
 };
 
 // The kinds of attention, for help texts and checks.
@@ -82,15 +82,17 @@ class AttentionRecord {
 // Throws kInvalidData for arrays that do not fit or hold NaN or infinity (masked keys and values
 // may), kInvalidOption for options that exclude each other: a causal call refuses statistics of its
 // own data (a key mean, oprf's A), which would let the future leak; give frozen ones. Memory beyond
-// the arrays is independent of the length. The output is f32 (f64 with `reference`).
+// the arrays is independent of the length. The output is f32 (f64 with `reference`). `record`,
+// where given, is filled for AttendBackward.
 Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
-              const Context& context, AttentionReport* report = nullptr);
+              const Context& context, AttentionReport* report = nullptr,
+              AttentionRecord* record = nullptr);
 
 // The same into memory of the caller: f32 (f64 with `reference`), of the shape above, sharing none
-// with the arguments. After an error its contents are undefined. `record`, where given, is filled.
+// with the arguments. After an error its contents are undefined.
 void AttendInto(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
-                const Context& context, View out, AttentionRecord* record = nullptr,
-                AttentionReport* report = nullptr);
+                const Context& context, View out, AttentionReport* report = nullptr,
+                AttentionRecord* record = nullptr);
 
 struct AttentionGradients {
   Tensor q, k, v;  // of the shapes of the arguments
@@ -99,7 +101,7 @@ struct AttentionGradients {
 // Gradients of a loss with respect to q, k and v from its gradient with respect to the output.
 //
 //   favor::AttentionRecord record;
-//   favor::AttendInto(q, k, v, options, context, out, &record);
+//   favor::Tensor out = favor::Attend(q, k, v, options, context, nullptr, &record);
 //   auto [grad_q, grad_k, grad_v] = favor::AttendBackward(q, k, v, out, grad_out, options, context,
 //                                                         &record);
 //

@@ -114,8 +114,8 @@ std::span<const std::string_view> AttentionNames() {
 }
 
 void AttendInto(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
-                const Context& context, View out, AttentionRecord* record,
-                AttentionReport* report) {
+                const Context& context, View out, AttentionReport* report,
+                AttentionRecord* record) {
   const attention::Problem problem = attention::CheckProblem(q, k, v, options);
   attention::CheckOutputs("attend", {{"out", out, problem.output_shape}},
                           {{"q", q},
@@ -148,10 +148,10 @@ void AttendInto(ConstView q, ConstView k, ConstView v, const AttentionOptions& o
 }
 
 Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
-              const Context& context, AttentionReport* report) {
+              const Context& context, AttentionReport* report, AttentionRecord* record) {
   Tensor out(attention::CheckProblem(q, k, v, options).output_shape,
              options.reference ? DataType::kF64 : DataType::kF32);
-  AttendInto(q, k, v, options, context, out, nullptr, report);
+  AttendInto(q, k, v, options, context, out, report, record);
   return out;
 }
 

@@ -69,19 +69,18 @@ double Dot(const ConstView& a, const ConstView& b, int64_t row) {
 // −dO·O of every row.
 std::vector<double> Deltas(const attention::BackwardCall& call) {
   const attention::Problem& problem = call.problem;
-  const int64_t length = problem.query_length;
+  const int64_t length = problem.query_length, tasks = (length + kDeltaRows - 1) / kDeltaRows;
   std::vector<double> delta(static_cast<size_t>(problem.Groups() * length), 0.0);
   if (!call.options.renormalize) return delta;
-  ParallelForBlocks(
-      call.context, problem.Groups() * length, kDeltaRows, [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row) {
-          const int64_t group = row / length;
-          const auto rows = [&](const ConstView& array) {
-            return array.At(problem.Batch(group)).At(problem.Head(group));
-          };
-          delta[static_cast<size_t>(row)] = -Dot(rows(call.grad_out), rows(call.out), row % length);
-        }
-      });
+  ParallelFor(call.context, problem.Groups() * tasks, [&](int64_t task) {
+    const int64_t group = task / tasks, begin = task % tasks * kDeltaRows;
+    const auto rows = [&](const ConstView& array) {
+      return array.At(problem.Batch(group)).At(problem.Head(group));
+    };
+    const ConstView out = rows(call.out), grad_out = rows(call.grad_out);
+    for (int64_t row = begin; row < std::min(length, begin + kDeltaRows); ++row)
+      delta[static_cast<size_t>(group * length + row)] = -Dot(grad_out, out, row);
+  });
   return delta;
 }
 
@@ -125,7 +124,7 @@ void AttendBackwardInto(ConstView q, ConstView k, ConstView v, ConstView out, Co
   AttentionRecord own;
   if (record == nullptr) {
     Tensor again(problem.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
-    AttendInto(q, k, v, options, context, again, &own);
+    AttendInto(q, k, v, options, context, again, nullptr, &own);
     record = &own;
   } else {
     CheckRecord(record->impl(), problem, q, k, v, options);

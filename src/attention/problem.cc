@@ -34,8 +34,9 @@ using kernels::kLargestValue;
 // The largest |x| of the rows that exist; throws where one holds NaN or infinity.
 double LargestFinite(std::string_view name, const ConstView& array,
                      const std::vector<float>& mask) {
+  double largest = mask.empty() ? LargestAbsolute(array) : 0;
+  if (mask.empty() && std::isfinite(largest)) return largest;
   const ConstView rows = array.AsRank4();
-  double largest = 0;
   for (int64_t group = 0; group < rows.size(0) * rows.size(1); ++group) {
     const ConstView head = rows.At(group / rows.size(1)).At(group % rows.size(1));
     for (int64_t row = 0; row < head.size(0); ++row) {

@@ -26,6 +26,22 @@ bool Parse(const std::string& text, T& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+int64_t ParseInteger(const std::string& who, const std::string& text, int64_t least, int64_t most) {
+  int64_t number = 0;
+  if (!Parse(text, number) || number < least || number > most) {
+    Throw(ErrorCode::kInvalidOption, who, "given '{}', expected a whole number from {} to {}",
+          Printable(text), least, most);
+  }
+  return number;
+}
+
+void CheckChoice(const std::string& who, const std::string& text,
+                 const std::vector<std::string_view>& choices) {
+  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return;
+  Throw(ErrorCode::kInvalidOption, who, "unknown name '{}'{}", Printable(text),
+        Suggest(text, choices));
+}
+
 }  // namespace
 
 CLI::Option* AddInteger(CLI::App& app, const std::string& name, int64_t least, int64_t most,
@@ -35,13 +51,7 @@ CLI::Option* AddInteger(CLI::App& app, const std::string& name, int64_t least, i
       .add_option_function<std::string>(
           name,
           [&app, &value, name, least, most](const std::string& text) {
-            int64_t number = 0;
-            if (!Parse(text, number) || number < least || number > most) {
-              Throw(ErrorCode::kInvalidOption, Who(app, name),
-                    "given '{}', expected a whole number from {} to {}", Printable(text), least,
-                    most);
-            }
-            value = number;
+            value = ParseInteger(Who(app, name), text, least, most);
           },
           help)
       ->type_name("N")
@@ -73,16 +83,45 @@ CLI::Option* AddChoice(CLI::App& app, const std::string& name,
       .add_option_function<std::string>(
           name,
           [&app, &value, name, choices = std::move(choices)](const std::string& text) {
-            for (const std::string_view choice : choices) {
-              if (choice != text) continue;
-              value = text;
-              return;
-            }
-            Throw(ErrorCode::kInvalidOption, Who(app, name), "unknown name '{}'{}", Printable(text),
-                  Suggest(text, choices));
+            CheckChoice(Who(app, name), text, choices);
+            value = text;
           },
           help)
       ->type_name("NAME")
+      ->default_str(shown);
+}
+
+CLI::Option* AddIntegers(CLI::App& app, const std::string& name, int64_t least, int64_t most,
+                         std::vector<int64_t>& values, const std::string& help) {
+  return app
+      .add_option_function<std::vector<std::string>>(
+          name,
+          [&app, &values, name, least, most](const std::vector<std::string>& texts) {
+            values.clear();
+            for (const std::string& text : texts)
+              values.push_back(ParseInteger(Who(app, name), text, least, most));
+          },
+          help)
+      ->delimiter(',')
+      ->type_name("N,N,...")
+      ->default_str(fmt::format("{}", fmt::join(values, ",")));
+}
+
+CLI::Option* AddChoices(CLI::App& app, const std::string& name,
+                        std::vector<std::string_view> choices, std::vector<std::string>& values,
+                        const std::string& help) {
+  const std::string shown = fmt::format("{}", fmt::join(values, ","));
+  return app
+      .add_option_function<std::vector<std::string>>(
+          name,
+          [&app, &values, name,
+           choices = std::move(choices)](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) CheckChoice(Who(app, name), text, choices);
+            values = texts;
+          },
+          help)
+      ->delimiter(',')
+      ->type_name("NAME,...")
       ->default_str(shown);
 }
 

@@ -27,6 +27,13 @@ CLI::Option* AddChoice(CLI::App& app, const std::string& name,
                        std::vector<std::string_view> choices, std::string& value,
                        const std::string& help);
 
+// Lists of these, separated by commas.
+CLI::Option* AddIntegers(CLI::App& app, const std::string& name, int64_t least, int64_t most,
+                         std::vector<int64_t>& values, const std::string& help);
+CLI::Option* AddChoices(CLI::App& app, const std::string& name,
+                        std::vector<std::string_view> choices, std::vector<std::string>& values,
+                        const std::string& help);
+
 // A file or folder; an empty text (an unset variable of a script) is refused.
 CLI::Option* AddPath(CLI::App& app, const std::string& name, const std::string& placeholder,
                      std::string& path, const std::string& help);

@@ -106,17 +106,4 @@ int64_t PhysicalMemoryBytes() {
   return bytes;
 }
 
-std::string CpuInstructionSet() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) return "avx512";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
-  if (__builtin_cpu_supports("sse4.2")) return "sse4.2";
-  return "baseline";
-#elif defined(__aarch64__)
-  return "neon";
-#else
-  return "baseline";
-#endif
-}
-
 }  // namespace favor

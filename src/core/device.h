@@ -33,8 +33,6 @@ struct GpuInfo {
 std::vector<GpuInfo> ListGpus();  // empty where there is no driver or no GPU
 
 int64_t PhysicalMemoryBytes();
-std::string
-CpuInstructionSet();  // "avx512", "avx2", "sse4.2", "neon", "baseline": the widest of this CPU
 
 }  // namespace favor
 

@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -200,15 +202,12 @@ void Copy(ConstView from, View to) {
 double LargestAbsolute(ConstView values) {
   RequireCpu(values.device(), "values");
   if (values.type() == DataType::kF32 && values.IsContiguous()) {
-    // Two loops that vectorise: 0·x is NaN unless x is finite, and a maximum may skip NaN.
+    // As integers, floats without their sign keep their order, infinity and NaN last.
     const auto* data = static_cast<const float*>(values.data());
-    float largest = 0, poison = 0;
-    for (int64_t i = 0; i < values.shape().Elements(); ++i) {
-      const float size = std::fabs(data[i]);
-      largest = size > largest ? size : largest;
-      poison += 0 * data[i];
-    }
-    return poison == 0 ? largest : std::isinf(largest) ? largest : poison;
+    int32_t largest = 0;
+    for (int64_t i = 0; i < values.shape().Elements(); ++i)
+      largest = std::max(largest, std::bit_cast<int32_t>(data[i]) & 0x7fffffff);
+    return std::bit_cast<float>(largest);
   }
   double largest = 0;
   ForEachElement(values, values, [&](int64_t offset, int64_t) {

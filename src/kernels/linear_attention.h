@@ -87,7 +87,7 @@ RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRo
 }  // namespace reference
 
 namespace cpu {
-constexpr int64_t kDefaultChunk = 64;
+constexpr int64_t kDefaultChunk = 60;
 
 RowCounts AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
                      const Context& context, PrefixState& state);

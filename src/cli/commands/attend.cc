@@ -16,13 +16,27 @@ namespace {
 
 struct Arguments {
   std::string q, k, v, out, matrix, mask, save_omega, mean;
+  std::string grad_out, grad_q, grad_k, grad_v;
   std::string attention = "linear", device = "cpu", compat;
   bool center_keys = false, unnormalized = false, json = false;
-  int64_t chunk = 64;
+  int64_t chunk = 60;
   AttentionOptions options;
   FeatureArguments features;
   RunOptions run;
 };
+
+// A gradient of the output and at least one place for what follows from it, or nothing.
+void CheckGradients(const Arguments& a) {
+  const bool wanted = !a.grad_q.empty() || !a.grad_k.empty() || !a.grad_v.empty();
+  if (wanted && a.grad_out.empty()) {
+    Throw(ErrorCode::kInvalidOption, "attend",
+          "gradients of q, k or v follow from one of the output: give --grad-out G.npy");
+  }
+  if (!wanted && !a.grad_out.empty()) {
+    Throw(ErrorCode::kInvalidOption, "attend: --grad-out",
+          "given without --grad-q, --grad-k or --grad-v: nothing would be written");
+  }
+}
 
 void Run(Arguments& a) {
   if (a.device == "cuda") {
@@ -35,8 +49,9 @@ void Run(Arguments& a) {
           "options of features and ω belong to --attention linear, not to {}", a.attention);
   }
   a.features.Check("attend");
-  CheckFiles("attend", {a.out, a.matrix, a.save_omega},
-             {a.q, a.k, a.v, a.mask, a.mean, a.features.omega});
+  CheckGradients(a);
+  CheckFiles("attend", {a.out, a.matrix, a.save_omega, a.grad_q, a.grad_k, a.grad_v},
+             {a.q, a.k, a.v, a.mask, a.mean, a.features.omega, a.grad_out});
   const Context context(a.run.ToContext());
   const Tensor q = ReadRows(a.q), k = ReadRows(a.k), v = ReadRows(a.v);
   Tensor mask, mean;
@@ -60,15 +75,27 @@ void Run(Arguments& a) {
     options.plan =
         MakePlan(a.features, Heads(q.shape()), q.shape()[q.shape().rank() - 1], context.seed());
   }
+  const bool backward = !a.grad_out.empty();
+  const Tensor grad_out = backward ? ReadRows(a.grad_out) : Tensor();
   const auto start = std::chrono::steady_clock::now();
+  const auto since = [](auto then) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
+  };
   AttentionReport report;
-  const Tensor out = Attend(q, k, v, options, context, &report);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  AttentionRecord record;
+  const Tensor out = Attend(q, k, v, options, context, &report, backward ? &record : nullptr);
+  const double seconds = since(start);
+  AttentionGradients gradients;
+  const auto backward_start = std::chrono::steady_clock::now();
+  if (backward) gradients = AttendBackward(q, k, v, out, grad_out, options, context, &record);
+  const double backward_seconds = since(backward_start);
   std::optional<Tensor> matrix;
   if (!a.matrix.empty()) matrix = AttentionMatrix(q, k, options, context);
   if (!a.save_omega.empty()) WriteNpy(a.save_omega, options.plan->Omega());
   if (matrix) WriteNpy(a.matrix, *matrix);
+  if (!a.grad_q.empty()) WriteNpy(a.grad_q, gradients.q);
+  if (!a.grad_k.empty()) WriteNpy(a.grad_k, gradients.k);
+  if (!a.grad_v.empty()) WriteNpy(a.grad_v, gradients.v);
   WriteNpy(a.out, out);
 
   if (a.json) {
@@ -78,6 +105,7 @@ void Run(Arguments& a) {
                               {"seconds", seconds},
                               {"nonpositive_rows", report.nonpositive_rows},
                               {"empty_rows", report.empty_rows}};
+    if (backward) summary["backward_seconds"] = backward_seconds;
     if (linear) {
       summary["map"] = options.plan->map().name;
       summary["features"] = options.plan->features();
@@ -87,6 +115,7 @@ void Run(Arguments& a) {
   }
   fmt::print("{}: {} attention, shape {}, {:.3g} s\n", a.out, a.attention, out.shape().ToString(),
              seconds);
+  if (backward) fmt::print("gradients in {:.3g} s\n", backward_seconds);
   if (report.empty_rows > 0) fmt::print("{} rows see no key: they are 0\n", report.empty_rows);
   if (report.nonpositive_rows > 0) {
     fmt::print("{} rows have a denominator that is not positive, as signed maps can: they are 0\n",
@@ -140,6 +169,11 @@ Command AttendCommand() {
                   "mask hides values only)")
             ->default_str("");
         AddPath(app, "--matrix", "A.npy", a.matrix, "Also write the attention matrix, [..,L,L]");
+        AddPath(app, "--grad-out", "G.npy", a.grad_out,
+                "Gradient of a loss with respect to the output: also compute those of q, k and v");
+        AddPath(app, "--grad-q", "GQ.npy", a.grad_q, "Where the gradient of q goes");
+        AddPath(app, "--grad-k", "GK.npy", a.grad_k, "Where the gradient of k goes");
+        AddPath(app, "--grad-v", "GV.npy", a.grad_v, "Where the gradient of v goes");
         AddInteger(app, "--chunk", 1, AttentionOptions::kMaxChunk, a.chunk,
                    "Rows of a causal chunk");
         AddChoice(app, "--device", {"cpu", "cuda", "reference"}, a.device,

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "core/device.h"
+#include "core/simd.h"
 #include "favor/context.h"
 #include "favor/features.h"
 #include "favor/version.h"
@@ -17,7 +18,8 @@ namespace {
 
 nlohmann::json Describe() {
   nlohmann::json info = {{"version", FAVOR_VERSION},
-                         {"isa", CpuInstructionSet()},
+                         {"isa", SimdName()},
+                         {"simd", SimdNames()},
                          {"threads", Context().threads()},
                          {"memory_bytes", PhysicalMemoryBytes()},
                          {"cuda", BuiltWithCuda()},

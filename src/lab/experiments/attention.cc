@@ -8,6 +8,7 @@
 #include "core/progress.h"
 #include "favor/attention.h"
 #include "favor/random.h"
+#include "lab/arrays.h"
 #include "lab/experiment.h"
 #include "lab/measure.h"
 
@@ -22,20 +23,11 @@ constexpr int64_t kMapFeatures[] = {64, 256, 1024};
 constexpr double kMapDeviations[] = {0.25, 0.5, 1.0};
 constexpr const char* kMaps[] = {"positive", "hyperbolic", "oprf", "regularized", "trigonometric"};
 
-Tensor RandomRows(int64_t length, double deviation, const RandomStream& stream) {
-  Tensor rows({length, kDim});
-  std::vector<double> values(static_cast<size_t>(length * kDim));
-  stream.FillNormal(0, values);
-  for (size_t i = 0; i < values.size(); ++i)
-    rows.Data<float>()[i] = static_cast<float>(deviation * values[i]);
-  return rows;
-}
-
 struct Inputs {
   Inputs(int64_t length, double deviation, uint64_t seed)
-      : q(RandomRows(length, deviation, RandomStream(seed, "q"))),
-        k(RandomRows(length, deviation, RandomStream(seed, "k"))),
-        v(RandomRows(length, 1, RandomStream(seed, "v"))) {}
+      : q(RandomNormal({length, kDim}, deviation, seed, "q")),
+        k(RandomNormal({length, kDim}, deviation, seed, "k")),
+        v(RandomNormal({length, kDim}, 1, seed, "v")) {}
   Tensor q, k, v;
 };
 

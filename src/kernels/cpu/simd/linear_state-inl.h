@@ -23,6 +23,9 @@ HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
 constexpr float kNowhere = -1e30f;  // the exponent of padding
+// A state's c stays where it is while exponents exceed it by no more than this: weights of a few
+// dozen are as good as 1, and sums need not be rescaled.
+constexpr float kSlack = 4;
 
 // Shifts of features: shift_r in double rounded to float, and padding that never counts.
 HWY_INLINE void SetFeatureShift(int64_t width, const double* c, double sign, double base,
@@ -97,14 +100,16 @@ class AppendedRows {
     return unusable;
   }
 
-  // The largest of the state's c and of these rows' exponents, per feature.
+  // The c that a state must have to take these rows: its own, or where a row's exponent exceeds
+  // that by too much, the largest exponent.
   void FindMaximum(const std::vector<double>& c) {
     std::fill(largest_.begin(), largest_.end(), -INFINITY);
     panel_.FindLargest(count_, exists_.data(), shift_.data(), largest_.data());
     const int64_t m = head_.omega.features;
     for (size_t r = 0; r < maximum_.size(); ++r) {
       const double offset = head_.offset[r % static_cast<size_t>(m)];
-      maximum_[r] = std::max(c[r], static_cast<double>(largest_[r]) + base_ + offset);
+      const double largest = static_cast<double>(largest_[r]) + base_ + offset;
+      maximum_[r] = largest > c[r] + kSlack ? largest : c[r];
     }
   }
 
@@ -126,7 +131,7 @@ class AppendedRows {
   }
 
   // Weights relative to the maximum, and their sums Σ_i multiple_i w_ir.
-  void Weigh(float limit = 0) {
+  void Weigh(float limit = kSlack) {
     SetShiftOfFeatures();
     std::fill(sums_.begin(), sums_.end(), 0.0f);
     for (int64_t row = 0; row < count_; ++row) {
@@ -153,7 +158,7 @@ class AppendedRows {
   const AlignedVector<float>& sums() const { return sums_; }
   // log of the weight of maps whose exponent does not depend on the feature.
   float LogWeight(int64_t row) const {
-    return std::min(0.0f, shift_[static_cast<size_t>(row)] + feature_shift_[0]);
+    return std::min(kSlack, shift_[static_cast<size_t>(row)] + feature_shift_[0]);
   }
 
  private:
