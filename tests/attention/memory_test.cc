@@ -24,6 +24,28 @@ TEST(Memory, LinearAttentionOverAMillionTokensStaysUnder100MB) {
   }
 }
 
+TEST(Memory, GradientsOverAMillionTokensStayUnder100MB) {
+  const Shape shape({1 << 20, 64});
+  const Tensor q = RandomTensor(shape, 0.5, 1), k = RandomTensor(shape, 0.5, 2),
+               v = RandomTensor(shape, 1, 3), grad_out = RandomTensor(shape, 1, 4);
+  Tensor out(shape), grad_q(shape), grad_k(shape), grad_v(shape);
+  // Touch every page: the outputs are not what is measured.
+  for (Tensor* tensor : {&out, &grad_q, &grad_k, &grad_v})
+    std::fill_n(tensor->Data<float>(), shape.Elements(), 1.0f);
+  for (const bool causal : {false, true}) {
+    const AttentionOptions options{.causal = causal, .features = {.features = 256}};
+    const auto extra = lab::PeakExtraBytes([&] {
+      const Context context;
+      AttentionRecord record;
+      AttendInto(q, k, v, options, context, out, nullptr, &record);
+      AttendBackwardInto(q, k, v, out, grad_out, options, context, &record, grad_q, grad_k, grad_v);
+    });
+    if (!extra) GTEST_SKIP() << "the kernel does not tell peak memory";
+    EXPECT_LT(*extra, 100'000'000) << (causal ? "causal" : "bidirectional");
+    RecordProperty(causal ? "causal" : "bidirectional", std::to_string(*extra));
+  }
+}
+
 // At 131,072 rows a single float row of scores would be 0.5 MB, the matrix 69 GB; 8,192 show the
 // same and take a second.
 TEST(Memory, ExactAttentionHoldsNoMatrix) {

@@ -133,5 +133,48 @@ TEST_F(AttendCommand, RefusesWhatDoesNotFit) {
   ExpectError(with_k("missing.npy"), 1, "missing.npy");
 }
 
+TEST_F(AttendCommand, WritesGradients) {
+  const Tensor grad_out = Save("g.npy", {4, 9, 5});
+  for (const bool reference : {false, true}) {
+    const ToolResult result =
+        Run({"--features", "12", "--causal", "--device", reference ? "reference" : "cpu",
+             "--grad-out", dir_ / "g.npy", "--grad-q", dir_ / "gq.npy", "--grad-k", dir_ / "gk.npy",
+             "--grad-v", dir_ / "gv.npy", "--json"});
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_TRUE(nlohmann::json::parse(result.out).contains("backward_seconds"));
+    const AttentionOptions options{
+        .causal = true, .reference = reference, .features = {.features = 12}};
+    const Context context;
+    const Tensor out = Attend(q_, k_, v_, options, context);
+    const AttentionGradients want = AttendBackward(q_, k_, v_, out, grad_out, options, context);
+    const auto same = [&](const char* name, const Tensor& gradient) {
+      const Tensor got = ReadNpy(dir_ / name);
+      ASSERT_EQ(got.shape(), gradient.shape());
+      ASSERT_EQ(got.type(), gradient.type());
+      EXPECT_EQ(
+          std::memcmp(got.view().data(), gradient.view().data(), static_cast<size_t>(got.Bytes())),
+          0)
+          << name;
+    };
+    same("gq.npy", want.q);
+    same("gk.npy", want.k);
+    same("gv.npy", want.v);
+  }
+}
+
+TEST_F(AttendCommand, RefusesGradientsThatDoNotFit) {
+  Save("g.npy", {4, 9, 6});
+  ExpectError(Run({"--grad-out", dir_ / "g.npy", "--grad-q", dir_ / "out_gq.npy"}), 1,
+              "grad_out: given shape [4, 9, 6], expected [4, 9, 5]");
+  ExpectError(Run({"--grad-q", dir_ / "out_gq.npy"}), 2, "give --grad-out");
+  ExpectError(Run({"--grad-out", dir_ / "g.npy"}), 2, "nothing would be written");
+  ExpectError(
+      Run({"--grad-out", dir_ / "g.npy", "--grad-q", dir_ / "x.npy", "--grad-k", dir_ / "x.npy"}),
+      2, "x.npy");
+  ExpectError(
+      Run({"--compat", "jax", "--grad-out", dir_ / "g.npy", "--grad-v", dir_ / "out_gv.npy"}), 2,
+      "compat");
+}
+
 }  // namespace
 }  // namespace favor

@@ -60,6 +60,7 @@ nlohmann::json ToJson(const lab::AttentionBench& bench) {
 }
 
 void Print(const lab::AttentionBench& bench) {
+  fmt::print("large sgemm in this run: {:.1f} GFLOP/s ({})\n\n", bench.sgemm_gflops, SimdName());
   fmt::print("{}\n", bench.ToTable().ToText());
   for (const lab::AttentionBenchLine& line : bench.lines) {
     fmt::print("{}, {}:", line.map, line.projection);

@@ -22,14 +22,14 @@ template <class LogScale, class T>
 HWY_INLINE RowCounts Store(const OutputRows& out, int64_t row, int64_t value_dim, bool has_keys,
                            const LogScale& log_scale, T* numerator, double denominator) {
   const View& to = out.output;
-  const bool plain = out.normalize && out.log_scale == nullptr && out.log_sum == nullptr &&
-                     has_keys && denominator > 0 && to.type() == DataType::kF32 &&
-                     to.stride(1) == 1;
+  const bool plain = out.normalize && out.log_scale == nullptr && has_keys && denominator > 0 &&
+                     to.type() == DataType::kF32 && to.stride(1) == 1;
   if (!plain) {
     return StoreRow(
         out, row, value_dim, has_keys, log_scale(), [&](int64_t v) { return numerator[v]; },
         denominator);
   }
+  if (out.log_sum != nullptr) out.log_sum[row] = log_scale() + std::log(denominator);
   float* o = static_cast<float*>(to.data()) + row * to.stride(0);
   const auto inverse = static_cast<T>(1 / denominator);
   int32_t largest = 0;  // as integers, infinity and NaN are the largest absolute values

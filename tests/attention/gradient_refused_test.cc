@@ -1,0 +1,155 @@
+// Gradient calls that are refused, and what they say.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "favor/error.h"
+#include "tests/attention/oracle.h"
+
+namespace favor {
+namespace {
+
+class RefusedGradients : public testing::Test {
+ protected:
+  void Expect(const std::function<void()>& call, ErrorCode code, const std::string& says) const {
+    try {
+      call();
+      FAIL() << "accepted, expected: " << says;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+      EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
+    }
+  }
+  void Backward(ConstView result, ConstView gradient,
+                const AttentionRecord* record = nullptr) const {
+    AttendBackward(q, k, v, result, gradient, options, context, record);
+  }
+
+  const Context context;
+  AttentionOptions options{.features = {.features = 8}};
+  Tensor q = RandomTensor({2, 9, 4}, 1, 1), k = RandomTensor({2, 9, 4}, 1, 2),
+         v = RandomTensor({2, 9, 3}, 1, 3), grad_out = RandomTensor({2, 9, 3}, 1, 4);
+  Tensor out = Attend(q, k, v, options, context);
+};
+
+constexpr ErrorCode kData = ErrorCode::kInvalidData, kOption = ErrorCode::kInvalidOption;
+
+TEST_F(RefusedGradients, OfAWrongShape) {
+  Expect(
+      [&] {
+        Backward(out, Tensor({2, 9, 4}));
+      },
+      kData, "grad_out: given shape [2, 9, 4], expected [2, 9, 3]");
+  Expect([&] { Backward(Tensor({9, 3}), grad_out); }, kData, "out: given shape [9, 3]");
+  Expect([&] { Backward(out, ConstView()); }, kData, "grad_out: given shape");
+  Tensor grad_q({2, 9, 4}), grad_k({2, 8, 4}), grad_v({2, 9, 3});
+  Expect(
+      [&] {
+        AttendBackwardInto(q, k, v, out, grad_out, options, context, nullptr, grad_q, grad_k,
+                           grad_v);
+      },
+      kData, "grad_k: given f32 [2, 8, 4] on cpu, expected f32 [2, 9, 4]");
+  Tensor doubles({2, 9, 4}, DataType::kF64), fits({2, 9, 4});
+  Expect(
+      [&] {
+        AttendBackwardInto(q, k, v, out, grad_out, options, context, nullptr, doubles, fits,
+                           grad_v);
+      },
+      kData, "grad_q: given f64");
+}
+
+TEST_F(RefusedGradients, ThatShareMemory) {
+  Tensor a({2, 9, 4}), b({2, 9, 4}), c({2, 9, 3});
+  const auto into = [&](View grad_q, View grad_k, View grad_v) {
+    AttendBackwardInto(q, k, v, out, grad_out, options, context, nullptr, grad_q, grad_k, grad_v);
+  };
+  Expect([&] { into(a, a, c); }, kData, "grad_k: given memory that grad_q uses too");
+  Expect([&] { into(q, b, c); }, kData, "grad_q: given memory that q uses too");
+  Expect([&] { into(a, b, grad_out); }, kData, "grad_v: given memory that grad_out uses too");
+  const View zero_stride(a.view().data(), DataType::kF32, {2, 9, 4}, {0, 4, 1, 0}, Device{});
+  Expect([&] { into(zero_stride, b, c); }, kData, "grad_q: given an array whose elements share");
+  Expect([&] { AttendInto(q, k, v, options, context, v); }, kData,
+         "out: given memory that v uses too");
+  Expect([&] { AttendInto(q, k, v, options, context, a); }, kData, "out: given f32 [2, 9, 4]");
+  into(a, b, c);  // and without sharing all is well
+}
+
+TEST_F(RefusedGradients, OfAnotherCall) {
+  AttentionRecord record, empty;
+  Attend(q, k, v, options, context, nullptr, &record);
+  Backward(out, grad_out, &record);
+  Expect([&] { Backward(out, grad_out, &empty); }, kData, "a record that no call has filled");
+  options.causal = true;
+  Expect([&] { Backward(out, grad_out, &record); }, kData, "causal differs");
+  options.causal = false;
+  options.renormalize = false;
+  Expect([&] { Backward(out, grad_out, &record); }, kData, "renormalize differs");
+  options.renormalize = true;
+  options.scale = 0.1;
+  Expect([&] { Backward(out, grad_out, &record); }, kData, "the scale differs");
+  options = {.attention = "exact"};
+  Expect([&] { Backward(out, grad_out, &record); }, kData, "the kind of attention differs");
+}
+
+TEST_F(RefusedGradients, ThatDoNotExist) {
+  options.compat = Compat::kJax;
+  Expect([&] { Backward(out, grad_out); }, kOption, "compat, which has no gradients");
+  AttentionRecord record;
+  Expect([&] { Attend(q, k, v, options, context, nullptr, &record); }, kOption, "compat");
+}
+
+TEST_F(RefusedGradients, OfNumbersOutOfRange) {
+  for (const char* kind : {"linear", "exact", "identity", "uniform"}) {
+    AttentionOptions kinds{.attention = kind};
+    const Tensor result = Attend(q, k, v, kinds, context);
+    Tensor bad = grad_out.Clone();
+    bad.Data<float>()[20] = NAN;
+    Expect([&] { AttendBackward(q, k, v, result, bad, kinds, context); }, kData,
+           "grad_out: given NaN or infinity in row 6");
+  }
+  Tensor huge = grad_out.Clone();
+  huge.Data<float>()[0] = 2e38f;
+  Expect([&] { Backward(out, huge); }, kData, "grad_out: given values up to 2e+38");
+  q.Data<float>()[5] = INFINITY;
+  Expect([&] { Backward(out, grad_out); }, kData, "q: given NaN or infinity in row 1");
+}
+
+// q, k and v as slices of one array, and gradients as slices of another.
+TEST_F(RefusedGradients, AreNotThoseOfInterleavedSlices) {
+  const int64_t heads = 2, length = 70, d = 4;
+  const Tensor packed = RandomTensor({length, 3 * heads * d}, 1, 9);
+  Tensor grad_packed({length, 3 * heads * d});
+  const auto slice = [&](auto* data, int64_t part) {
+    return BasicView<!std::is_const_v<std::remove_pointer_t<decltype(data)>>>(
+        data + part * heads * d, DataType::kF32, {heads, length, d}, {d, 3 * heads * d, 1, 0},
+        Device{});
+  };
+  const float* data = packed.Data<float>();
+  const ConstView sq = slice(data, 0), sk = slice(data, 1), sv = slice(data, 2);
+  Tensor dense_q({heads, length, d}), dense_k = dense_q.Clone(), dense_v = dense_q.Clone();
+  Copy(sq, dense_q);
+  Copy(sk, dense_k);
+  Copy(sv, dense_v);
+  const Tensor gradient = RandomTensor({heads, length, d}, 1, 4);
+  for (const char* kind : {"linear", "exact"}) {
+    const AttentionOptions same{.attention = kind, .causal = true};
+    const Tensor result = Attend(sq, sk, sv, same, context);
+    EXPECT_EQ(LargestDifference(result, Attend(dense_q, dense_k, dense_v, same, context)), 0);
+    float* to = grad_packed.Data<float>();
+    AttendBackwardInto(sq, sk, sv, result, gradient, same, context, nullptr, slice(to, 0),
+                       slice(to, 1), slice(to, 2));
+    const AttentionGradients want =
+        AttendBackward(dense_q, dense_k, dense_v, result, gradient, same, context);
+    Tensor got({heads, length, d});
+    Copy(slice(data, 0), got);
+    Copy(ConstView(slice(to, 0)), got);
+    EXPECT_EQ(LargestDifference(got, want.q), 0);
+    Copy(ConstView(slice(to, 1)), got);
+    EXPECT_EQ(LargestDifference(got, want.k), 0);
+    Copy(ConstView(slice(to, 2)), got);
+    EXPECT_EQ(LargestDifference(got, want.v), 0);
+  }
+}
+
+}  // namespace
+}  // namespace favor

@@ -1,0 +1,54 @@
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/cli/tool_fixture.h"
+
+namespace favor {
+namespace {
+
+class BenchCommand : public ToolFixture {
+ protected:
+  ToolResult Run(std::vector<std::string> more) const {
+    std::vector<std::string> words = {"bench", "attention", "--lengths",  "16,32", "--heads",  "2",
+                                      "--dim", "8",         "--features", "16",    "--rounds", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return RunTool(words);
+  }
+};
+
+TEST_F(BenchCommand, PrintsATableAndWritesJsonAndAPlot) {
+  const ToolResult result = Run({"--causal", "--backward", "--maps", "positive,relu", "--threads",
+                                 "1", "--json", dir_ / "b.json", "--plot", dir_ / "b.svg"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("positive, orthogonal"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("sgemm"), std::string::npos);
+  EXPECT_NE(result.out.find("time grows like L^"), std::string::npos);
+  const auto json = nlohmann::json::parse(std::ifstream(dir_ / "b.json"));
+  EXPECT_GT(json["sgemm_gflops"].get<double>(), 0);
+  ASSERT_EQ(json["rows"].size(), 6u);
+  for (const auto& row : json["rows"]) {
+    for (const char* key :
+         {"attention", "map", "projection", "causal", "backward", "batch", "heads", "dim",
+          "features", "length", "threads", "seconds", "gflops", "share_of_sgemm", "extra_bytes"}) {
+      EXPECT_TRUE(row.contains(key)) << key;
+    }
+    EXPECT_EQ(row["causal"], true);
+    EXPECT_EQ(row["backward"], true);
+    EXPECT_EQ(row["threads"], 1);
+  }
+  std::stringstream svg;
+  svg << std::ifstream(dir_ / "b.svg").rdbuf();
+  EXPECT_EQ(svg.str().rfind("<svg", 0), 0u);
+}
+
+TEST_F(BenchCommand, RefusesWrongOptions) {
+  ExpectError(Run({"--lengths", "16,many"}), 2, "--lengths");
+  ExpectError(Run({"--maps", "positiv"}), 2, "did you mean 'positive'");
+  ExpectError(Run({"--map", "regularized", "--projections", "none"}), 2, "");
+  ExpectError(Run({"--json", dir_ / "nowhere/b.json"}), 1, "nowhere");
+  ExpectError(RunTool({"bench"}), 2, "");
+}
+
+}  // namespace
+}  // namespace favor

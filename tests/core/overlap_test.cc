@@ -1,0 +1,56 @@
+#include "core/overlap.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace favor {
+namespace {
+
+// Slices of one buffer [rows, parts, columns]: what a layer that makes q, k and v in one product
+// has.
+View Slice(std::vector<float>& buffer, int64_t part, int64_t rows, int64_t parts, int64_t columns) {
+  return {buffer.data() + part * columns,
+          DataType::kF32,
+          {rows, columns},
+          {parts * columns, 1, 0, 0},
+          Device{}};
+}
+
+TEST(Overlap, SlicesThatInterleaveDoNot) {
+  std::vector<float> buffer(10 * 3 * 4);
+  for (int64_t a = 0; a < 3; ++a) {
+    for (int64_t b = 0; b < 3; ++b) {
+      EXPECT_EQ(Overlap(Slice(buffer, a, 10, 3, 4), Slice(buffer, b, 10, 3, 4)), a == b);
+    }
+  }
+  // One column further, the slices share three of four columns.
+  View shifted = Slice(buffer, 0, 10, 3, 4);
+  EXPECT_TRUE(
+      Overlap(View(buffer.data() + 1, DataType::kF32, {10, 4}, {12, 1, 0, 0}, Device{}), shifted));
+  // The same columns of later rows only.
+  EXPECT_FALSE(Overlap(shifted.Range(0, 0, 5), shifted.Range(0, 5, 5)));
+  EXPECT_TRUE(Overlap(shifted.Range(0, 0, 6), shifted.Range(0, 5, 5)));
+}
+
+TEST(Overlap, AsksForRangesWhereLayoutsDiffer) {
+  std::vector<float> buffer(100);
+  const View all(buffer.data(), {10, 10}),
+      transposed(buffer.data() + 40, DataType::kF32, {4, 4}, {1, 10, 0, 0}, Device{});
+  EXPECT_TRUE(Overlap(all, transposed));
+  std::vector<float> other(100);
+  EXPECT_FALSE(Overlap(all, View(other.data(), {10, 10})));
+  EXPECT_FALSE(Overlap(all, View()));
+}
+
+TEST(Overlap, SeesViewsThatOverlapThemselves) {
+  std::vector<float> buffer(100);
+  EXPECT_FALSE(OverlapsItself(View(buffer.data(), {10, 10})));
+  EXPECT_FALSE(
+      OverlapsItself(View(buffer.data(), DataType::kF32, {4, 5}, {20, 2, 0, 0}, Device{})));
+  EXPECT_TRUE(OverlapsItself(View(buffer.data(), DataType::kF32, {4, 5}, {0, 1, 0, 0}, Device{})));
+  EXPECT_TRUE(OverlapsItself(View(buffer.data(), DataType::kF32, {4, 5}, {4, 1, 0, 0}, Device{})));
+}
+
+}  // namespace
+}  // namespace favor

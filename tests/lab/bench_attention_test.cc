@@ -1,0 +1,74 @@
+#include "lab/bench_attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "lab/sgemm.h"
+
+namespace favor::lab {
+namespace {
+
+TEST(Bench, FitsExponents) {
+  EXPECT_FALSE(FittedExponent({{4, 1}}).has_value());
+  EXPECT_FALSE(FittedExponent({{4, 1}, {4, 2}}).has_value());
+  EXPECT_NEAR(FittedExponent({{1, 3}, {10, 300}, {100, 30000}}).value(), 2, 1e-12);
+}
+
+TEST(Bench, CountsOperations) {
+  AttentionBenchOptions options{.batch = 2, .heads = 3, .dim = 5, .features = 7};
+  EXPECT_EQ(CountedFlops(options, false, 11), 2 * 3 * 8.0 * 11 * 7 * 5);
+  EXPECT_EQ(CountedFlops(options, true, 11), 2 * 3 * 4.0 * 11 * 11 * 5);
+  options.causal = true;
+  EXPECT_EQ(CountedFlops(options, false, 11), 2 * 3 * 8.0 * 11 * 7 * 5);
+  EXPECT_EQ(CountedFlops(options, true, 11), 2 * 3 * 2.0 * 11 * 11 * 5);
+  options.backward = true;
+  EXPECT_EQ(CountedFlops(options, false, 11), 2 * 3 * 24.0 * 11 * 7 * 5);
+  EXPECT_EQ(CountedFlops(options, true, 11), 2 * 3 * 7.0 * 11 * 11 * 5);
+}
+
+TEST(Bench, MeasuresEveryRowAndLine) {
+  const Context context({.threads = 2});
+  const AttentionBench bench = RunAttentionBench({.lengths = {96, 32},
+                                                  .heads = 2,
+                                                  .dim = 8,
+                                                  .features = 16,
+                                                  .maps = {"positive", "oprf"},
+                                                  .projections = {"orthogonal", "hadamard"},
+                                                  .causal = true,
+                                                  .backward = true,
+                                                  .exact_up_to = 32,
+                                                  .rounds = 1,
+                                                  .quiet = true},
+                                                 context);
+  EXPECT_GT(bench.sgemm_gflops, 0);
+  ASSERT_EQ(bench.rows.size(), 9u);  // four ways at each length, exact at one
+  for (const AttentionBenchRow& row : bench.rows) {
+    EXPECT_TRUE(std::isfinite(row.seconds) && row.seconds > 0);
+    EXPECT_NEAR(
+        row.gflops,
+        CountedFlops(bench.options, row.attention == "exact", row.length) / row.seconds / 1e9,
+        1e-6 * row.gflops);
+    EXPECT_NEAR(row.share_of_sgemm, row.gflops / bench.sgemm_gflops, 1e-12);
+  }
+  EXPECT_EQ(bench.rows[0].length, 32);  // sorted
+  EXPECT_EQ(bench.lines.size(), 4u);
+  EXPECT_EQ(bench.ToTable().rows.size(), 9u);
+  EXPECT_EQ(bench.ToPlot().series.size(), 10u);  // a line and its markers each
+}
+
+TEST(Sgemm, IsAProductOfMatrices) {
+  const Context context({.threads = 2});
+  LargeSgemm sgemm(context);
+  sgemm.Run();
+  constexpr size_t n = LargeSgemm::kSize;
+  for (const size_t at : {size_t{0}, n + 3, 700 * n + 11, n * n - 1}) {
+    double sum = 0;
+    for (size_t i = 0; i < n; ++i)
+      sum += static_cast<double>(sgemm.a()[at / n * n + i]) * sgemm.b()[i * n + at % n];
+    EXPECT_EQ(sgemm.c()[at], static_cast<float>(sum));  // small whole numbers: exact
+  }
+}
+
+}  // namespace
+}  // namespace favor::lab
