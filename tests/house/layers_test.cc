@@ -64,8 +64,8 @@ TEST(House, PublicHeadersIncludeOnlyTheStandardLibraryAndEachOther) {
   EXPECT_GT(seen, 10);
 }
 
-// Reference, CPU and CUDA hold the same stems, each with its header one floor up. Folders below them
-// hold what their kernels are made of.
+// Reference, CPU and CUDA hold the same stems, each with its header one floor up. Folders below
+// them hold what their kernels are made of.
 TEST(House, KernelsHaveTheSameNameEverywhere) {
   const fs::path kernels = fs::path(FAVOR_SOURCE_DIR) / "src" / "kernels";
   for (const char* backend : {"cpu", "cuda"}) {

@@ -1,0 +1,64 @@
+// The kernels of exact attention, one thread, one head of 2048 rows, d = 64. GFLOP/s count 2·L²·d
+// for each product that the formulas need.
+#include <benchmark/benchmark.h>
+
+#include <functional>
+#include <vector>
+
+#include "kernels/exact_attention.h"
+#include "kernels/exact_attention_backward.h"
+#include "lab/arrays.h"
+
+namespace favor {
+namespace {
+
+constexpr int64_t kRows = 2048, kDim = 64;
+
+struct Setup {
+  Setup() {
+    kernels::cpu::Exact(rows, 0, kRows, context, {.output = out, .log_sum = log_sum.data()});
+  }
+
+  const Context context{{.threads = 1}};
+  const Tensor q = lab::RandomNormal({kRows, kDim}, 0.5, 1, "q"),
+               k = lab::RandomNormal({kRows, kDim}, 0.5, 1, "k"),
+               v = lab::RandomNormal({kRows, kDim}, 1, 1, "v"),
+               grad_out = lab::RandomNormal({kRows, kDim}, 1, 1, "gradient");
+  Tensor out{{kRows, kDim}}, grad_q{{kRows, kDim}}, grad_k{{kRows, kDim}}, grad_v{{kRows, kDim}};
+  std::vector<double> log_sum = std::vector<double>(kRows), delta = std::vector<double>(kRows);
+  const kernels::ExactRows rows{.queries = q, .keys = k, .values = v, .scale = 0.125};
+  const kernels::GradientRows gradients{.grad_output = grad_out,
+                                        .log_sum = log_sum.data(),
+                                        .delta = delta.data(),
+                                        .grad_queries = grad_q,
+                                        .grad_keys = grad_k,
+                                        .grad_values = grad_v};
+};
+
+void Measure(benchmark::State& bench, int products, const std::function<void(Setup&)>& work) {
+  Setup setup;
+  for (auto _ : bench) work(setup);
+  bench.counters["GFLOP/s"] = benchmark::Counter(2.0 * kRows * kRows * kDim * products / 1e9,
+                                                 benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void Exact(benchmark::State& bench) {
+  Measure(bench, 2,
+          [](Setup& s) { kernels::cpu::Exact(s.rows, 0, kRows, s.context, {.output = s.out}); });
+}
+void ExactQueryGradients(benchmark::State& bench) {
+  Measure(bench, 3, [](Setup& s) {
+    kernels::cpu::ExactQueryGradients(s.rows, s.gradients, 0, kRows, s.context);
+  });
+}
+void ExactKeyGradients(benchmark::State& bench) {
+  Measure(bench, 4, [](Setup& s) {
+    kernels::cpu::ExactKeyGradients(s.rows, s.gradients, 0, kRows, s.context);
+  });
+}
+BENCHMARK(Exact);
+BENCHMARK(ExactQueryGradients);
+BENCHMARK(ExactKeyGradients);
+
+}  // namespace
+}  // namespace favor
