@@ -1,6 +1,7 @@
 // What a feature map is. Each file of kernels/maps/ holds one: a struct of static members
 //
 //   static constexpr MapTraits kTraits        name, formula, sign, rules
+//   static constexpr bool kFlat                e(u) is 0: the exponent is the same for all features
 //   Exponent(u, part, epsilon), ExponentSlope  e(u) and de/du
 //   Factor(u, part, epsilon), FactorSlope      g(u) and dg/du
 //   Theory(pair, law)                          moments of φ(x)·φ(y): kernel and variance
@@ -33,6 +34,7 @@ struct MapTraits {
 
 // Maps of the form φ = exp(E): the factor is 1.
 struct ExponentialMap {
+  static constexpr bool kFlat = false;  // E does not depend on u
   template <class T>
   FAVOR_HOST_DEVICE static T Factor(T, int, T) {
     return T(1);
@@ -57,6 +59,7 @@ struct LinearExponentMap : ExponentialMap {
 
 // [sin u ; cos u] without an exponent of its own in u.
 struct TrigonometricMap {
+  static constexpr bool kFlat = true;
   template <class T>
   FAVOR_HOST_DEVICE static T Exponent(T, int, T) {
     return T(0);
@@ -81,6 +84,7 @@ constexpr double kGeneralizedEpsilon = 1e-3;  // the default of the published co
 // E f(u) for u ~ N(0, s²).
 template <class Map>
 struct GeneralizedMap {
+  static constexpr bool kFlat = true;
   template <class T>
   FAVOR_HOST_DEVICE static T Exponent(T, int, T) {
     return T(0);

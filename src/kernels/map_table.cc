@@ -41,6 +41,7 @@ constexpr MapEntry Entry(int index) {
           .index = index,
           .theory = &Map::Theory,
           .linear = std::is_base_of_v<LinearExponentMap, Map>,
+          .flat = Map::kFlat,
           .evaluate = &Evaluate<Map, double>,
           .backward = &Backward<Map, double>};
 }

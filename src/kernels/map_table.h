@@ -28,6 +28,7 @@ struct MapEntry {
   int index;  // in AllMaps(): how a GPU kernel names the map
   Moments (*theory)(const Pair&, const Law&);
   bool linear;  // E = u and g = 1, in one part: u is all there is to know
+  bool flat;    // E does not depend on u
   // Exponents and factors in double, [parts·m, lanes].
   void (*evaluate)(const MapTile<double>&, double* exponents, double* factors);
   // grad_u [m, lanes] from gradients with respect to exponents and factors, [parts·m, lanes].

@@ -28,7 +28,6 @@ class WeighedQueries {
   WeighedQueries(const HeadFeatures& head, int64_t max_rows, const Context& context)
       : head_(head),
         panel_(head, max_rows, /*backward=*/false, context),
-        feature_shift_(static_cast<size_t>(PaddedColumns(head.Width()))),
         rho_(static_cast<size_t>(max_rows)),
         denominator_(rho_.size()) {}
 
@@ -49,12 +48,12 @@ class WeighedQueries {
     base_ = -INFINITY;
     for (size_t r = 0; r < c.size(); ++r)
       base_ = std::max(base_, c[r] + head_.offset[r % head_.offset.size()]);
-    SetFeatureShift(head_.Width(), c.data(), 1, base_, head_, feature_shift_.data());
+    panel_.SetFeatureShift(c, 1, base_);
     for (int64_t row = 0; row < count_; ++row) {
       const auto i = static_cast<size_t>(row);
       PrefetchRow(rows_->queries, begin_ + count_ + row);  // of the next panel
-      rho_[i] = panel_.LargestOfRow(row, feature_shift_.data());
-      denominator_[i] = panel_.WeighAndDot(row, -rho_[i], feature_shift_.data(), z);
+      rho_[i] = panel_.LargestOfRow(row);
+      denominator_[i] = panel_.WeighAndDot(row, -rho_[i], z);
     }
   }
 
@@ -69,7 +68,7 @@ class WeighedQueries {
  private:
   const HeadFeatures& head_;
   FeaturePanel panel_;
-  AlignedVector<float> feature_shift_, rho_, denominator_;
+  AlignedVector<float> rho_, denominator_;
   double base_ = 0;
   const QueryRows* rows_ = nullptr;
   int64_t begin_ = 0, count_ = 0;

@@ -43,7 +43,7 @@ class FeaturePanel {
   int64_t step() const { return step_; }
   int64_t padded() const { return PaddedColumns(head_.Width()); }
   float* Exponents(int64_t row) const { return exponents_ + row * step_; }
-  const float* Factors(int64_t row) const { return factors_ + row * step_; }  // has_factor only
+  const float* Factors(int64_t row) const { return factors_ + row * step_; }  // before weighing
   float* Weights(int64_t row) const { return weights_ + row * step_; }
   const float* X(int64_t row) const { return x_ + row * x_step_; }
   const float* U(int64_t row) const { return u_ + row * u_step_; }
@@ -54,16 +54,19 @@ class FeaturePanel {
   // largest[r] ← max(largest[r], e_ir + row_shift_i) over rows with exists_i.
   void FindLargest(int64_t count, const char* exists, const float* row_shift, float* largest) const;
 
+  // What weights are relative to: feature_shift_r = sign·c_r + offset_r − base, taken in double.
+  // The padding never counts.
+  void SetFeatureShift(const std::vector<double>& c, double sign, double base);
+  float FeatureShift(int64_t r) const { return feature_shift_[static_cast<size_t>(r)]; }
+
   // max_r e_r + feature_shift_r of a row.
-  float LargestOfRow(int64_t row, const float* feature_shift) const;
+  float LargestOfRow(int64_t row) const;
 
   // Weights w_r = exp(e_r + feature_shift_r + row_shift)·g_r in place of the exponents. One returns
   // Σ w_r·with_r, the other bounds the sum in the exponential by `limit` and adds factor·w_r to
   // sums.
-  float WeighAndDot(int64_t row, float row_shift, const float* feature_shift,
-                    const float* with) const;
-  void WeighAndSum(int64_t row, float row_shift, const float* feature_shift, float limit,
-                   float factor, float* sums) const;
+  float WeighAndDot(int64_t row, float row_shift, const float* with) const;
+  void WeighAndSum(int64_t row, float row_shift, float limit, float factor, float* sums) const;
   void ClearWeights(int64_t row) const {
     std::fill_n(Exponents(row), padded(), 0.0f);
     std::fill_n(Weights(row), padded(), 0.0f);
@@ -79,6 +82,8 @@ class FeaturePanel {
   bool has_factor_;
   int64_t x_step_, u_step_, step_;
   std::vector<double> half_norm_;
+  AlignedVector<float> feature_shift_;
+  bool one_exponent_ = false;  // e_r + feature_shift_r is the same for all features
   Scratch<float> memory_;
   float *x_, *u_, *exponents_, *factors_, *weights_, *grad_u_, *row_memory_;
 };

@@ -20,7 +20,9 @@ template <class Map>
 void EvaluateRow(int64_t m, float epsilon, const float* HWY_RESTRICT u,
                  float* HWY_RESTRICT exponents, float* HWY_RESTRICT factors) {
   for (int part = 0; part < Map::kTraits.info.parts; ++part, exponents += m, factors += m) {
-    for (int64_t r = 0; r < m; ++r) exponents[r] = Map::Exponent(u[r], part, epsilon);
+    if constexpr (!Map::kFlat) {
+      for (int64_t r = 0; r < m; ++r) exponents[r] = Map::Exponent(u[r], part, epsilon);
+    }
     if constexpr (Map::kTraits.has_factor) {
       for (int64_t r = 0; r < m; ++r) factors[r] = Map::Factor(u[r], part, epsilon);
     }
@@ -35,8 +37,10 @@ void BackwardRow(int64_t m, float epsilon, const float* HWY_RESTRICT u,
   std::fill_n(grad_u, m, 0.0f);
   for (int part = 0; part < Map::kTraits.info.parts;
        ++part, grad_exponents += m, grad_factors += m) {
-    for (int64_t r = 0; r < m; ++r)
-      grad_u[r] += grad_exponents[r] * Map::ExponentSlope(u[r], part, epsilon);
+    if constexpr (!Map::kFlat) {
+      for (int64_t r = 0; r < m; ++r)
+        grad_u[r] += grad_exponents[r] * Map::ExponentSlope(u[r], part, epsilon);
+    }
     if constexpr (Map::kTraits.has_factor) {
       for (int64_t r = 0; r < m; ++r)
         grad_u[r] += grad_factors[r] * Map::FactorSlope(u[r], part, epsilon);
@@ -53,6 +57,8 @@ static constexpr MapRows kMapRows[] = {
 
 const MapRows& RowsOf(const MapEntry& map) { return kMapRows[map.index]; }
 
+static constexpr float kNowhere = -1e30f;  // the exponent of padding
+
 static int64_t Optional(bool wanted, int64_t floats) { return wanted ? floats : 0; }
 
 FeaturePanel::FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool backward,
@@ -64,8 +70,9 @@ FeaturePanel::FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool back
       u_step_(RowStep(head.omega.features)),
       step_(RowStep(head.Width())),
       half_norm_(static_cast<size_t>(max_rows)),
+      feature_shift_(static_cast<size_t>(PaddedColumns(head.Width())), kNowhere),
       memory_(context, max_rows * (x_step_ + u_step_ + Optional(!head.map->linear, step_) +
-                                   Optional(has_factor_, 2 * step_) +
+                                   Optional(has_factor_, step_) +
                                    Optional(backward && !head.map->linear, u_step_)) +
                            step_) {
   float* next = memory_.data();
@@ -74,7 +81,7 @@ FeaturePanel::FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool back
   u_ = take(max_rows * u_step_);
   exponents_ = head.map->linear ? u_ : take(max_rows * step_);
   factors_ = has_factor_ ? take(max_rows * step_) : nullptr;
-  weights_ = has_factor_ ? take(max_rows * step_) : exponents_;
+  weights_ = has_factor_ ? factors_ : exponents_;
   grad_u_ = backward && !head.map->linear ? take(max_rows * u_step_) : nullptr;
   row_memory_ = take(step_);
   if (!head.map->linear) std::fill_n(exponents_, next - exponents_, 0.0f);  // the padding counts
@@ -107,6 +114,12 @@ void FeaturePanel::Compute(const ConstView& rows, int64_t begin, int64_t count, 
 void FeaturePanel::FindLargest(int64_t count, const char* exists, const float* row_shift,
                                float* largest) const {
   const FloatTag d;
+  if (head_.map->flat) {
+    float most = -INFINITY;
+    for (int64_t i = 0; i < count; ++i) most = std::max(most, exists[i] != 0 ? row_shift[i] : most);
+    for (int64_t r = 0; r < padded(); ++r) largest[r] = std::max(largest[r], most);
+    return;
+  }
   int64_t row = 0;
   for (; row + 4 <= count; row += 4) {
     Floats shift[4];
@@ -132,55 +145,85 @@ void FeaturePanel::FindLargest(int64_t count, const char* exists, const float* r
   }
 }
 
-float FeaturePanel::LargestOfRow(int64_t row, const float* feature_shift) const {
+void FeaturePanel::SetFeatureShift(const std::vector<double>& c, double sign, double base) {
+  const size_t m = head_.offset.size();
+  for (size_t r = 0; r < c.size(); ++r)
+    feature_shift_[r] = static_cast<float>(sign * c[r] + head_.offset[r % m] - base);
+  one_exponent_ = head_.map->flat;
+  for (size_t r = 1; r < c.size() && one_exponent_; ++r)
+    one_exponent_ = feature_shift_[r] == feature_shift_[0];
+}
+
+float FeaturePanel::LargestOfRow(int64_t row) const {
   const FloatTag d;
-  const float* e = Exponents(row);
-  Floats largest = hn::Add(hn::LoadU(d, e), hn::LoadU(d, feature_shift));
+  if (one_exponent_) return feature_shift_[0];
+  if (head_.map->flat) std::fill_n(Exponents(row), step_, 0.0f);
+  const float *e = Exponents(row), *shift = feature_shift_.data();
+  Floats largest = hn::Add(hn::LoadU(d, e), hn::LoadU(d, shift));
   for (int64_t r = Lanes(); r < padded(); r += Lanes())
-    largest = hn::Max(largest, hn::Add(hn::LoadU(d, e + r), hn::LoadU(d, feature_shift + r)));
+    largest = hn::Max(largest, hn::Add(hn::LoadU(d, e + r), hn::LoadU(d, shift + r)));
   return LargestLane(largest);
 }
 
-// The loop over a row's weights, with what each kind of row needs.
-template <bool kFactor, bool kDot, bool kSum>
-HWY_INLINE float WeighRow(int64_t padded, float* HWY_RESTRICT e, const float* HWY_RESTRICT g,
+enum class RowKind {
+  kExponents,    // g = 1
+  kFactors,      // exponents and factors
+  kOneExponent,  // factors, and one exponent for all features
+};
+
+// The loop over a row's weights, with what each kind of row needs. Weights take the place of
+// exponents, or of factors where there are any; with kKeep, exponentials stay where exponents were.
+template <RowKind kKind, bool kDot, bool kKeep>
+HWY_INLINE float WeighRow(int64_t padded, float* HWY_RESTRICT e, float* HWY_RESTRICT g,
                           float row_shift, const float* HWY_RESTRICT feature_shift, float limit,
-                          const float* HWY_RESTRICT with, float factor, float* HWY_RESTRICT w,
-                          float* HWY_RESTRICT sums) {
+                          const float* HWY_RESTRICT with, float factor, float* HWY_RESTRICT sums) {
   const FloatTag d;
   const Floats shift = hn::Set(d, row_shift), most = hn::Set(d, limit),
                multiple = hn::Set(d, factor);
+  const Floats one = Exp(hn::Min(hn::Set(d, feature_shift[0] + row_shift), most));
   Floats dot = hn::Zero(d);
   for (int64_t r = 0; r < padded; r += Lanes()) {
-    Floats exponent = hn::Add(hn::Add(hn::LoadU(d, e + r), hn::LoadU(d, feature_shift + r)), shift);
-    if constexpr (!kDot) exponent = hn::Min(exponent, most);
-    Floats weight = Exp(exponent);
-    if constexpr (kFactor) {
-      hn::StoreU(weight, d, e + r);
-      weight = hn::Mul(weight, hn::LoadU(d, g + r));
-      hn::StoreU(weight, d, w + r);
-    } else {
-      hn::StoreU(weight, d, e + r);
+    Floats weight = one;
+    if constexpr (kKind != RowKind::kOneExponent) {
+      Floats exponent =
+          hn::Add(hn::Add(hn::LoadU(d, e + r), hn::LoadU(d, feature_shift + r)), shift);
+      if constexpr (!kDot) exponent = hn::Min(exponent, most);
+      weight = Exp(exponent);
     }
-    if constexpr (kDot) dot = hn::MulAdd(weight, hn::LoadU(d, with + r), dot);
-    if constexpr (kSum)
+    if constexpr (kKind == RowKind::kExponents || kKeep) hn::StoreU(weight, d, e + r);
+    if constexpr (kKind != RowKind::kExponents) {
+      weight = hn::Mul(weight, hn::LoadU(d, g + r));
+      hn::StoreU(weight, d, g + r);
+    }
+    if constexpr (kDot) {
+      dot = hn::MulAdd(weight, hn::LoadU(d, with + r), dot);
+    } else {
       hn::StoreU(hn::MulAdd(weight, multiple, hn::LoadU(d, sums + r)), d, sums + r);
+    }
   }
   return kDot ? SumOfLanes(dot) : 0.0f;
 }
 
-float FeaturePanel::WeighAndDot(int64_t row, float row_shift, const float* feature_shift,
-                                const float* with) const {
-  const auto weigh = has_factor_ ? &WeighRow<true, true, false> : &WeighRow<false, true, false>;
-  return weigh(padded(), Exponents(row), has_factor_ ? Factors(row) : nullptr, row_shift,
-               feature_shift, 0, with, 0, Weights(row), nullptr);
+// Only sums are followed by gradients.
+template <bool kDot>
+HWY_INLINE auto ChooseWeighRow(bool has_factor, bool one_exponent) {
+  if (one_exponent) return &WeighRow<RowKind::kOneExponent, kDot, !kDot>;
+  return has_factor ? &WeighRow<RowKind::kFactors, kDot, !kDot>
+                    : &WeighRow<RowKind::kExponents, kDot, !kDot>;
 }
 
-void FeaturePanel::WeighAndSum(int64_t row, float row_shift, const float* feature_shift,
-                               float limit, float factor, float* sums) const {
-  const auto weigh = has_factor_ ? &WeighRow<true, false, true> : &WeighRow<false, false, true>;
-  weigh(padded(), Exponents(row), has_factor_ ? Factors(row) : nullptr, row_shift, feature_shift,
-        limit, nullptr, factor, Weights(row), sums);
+float FeaturePanel::WeighAndDot(int64_t row, float row_shift, const float* with) const {
+  return ChooseWeighRow<true>(has_factor_, one_exponent_)(padded(), Exponents(row), Weights(row),
+                                                          row_shift, feature_shift_.data(), 0, with,
+                                                          0, nullptr);
+}
+
+void FeaturePanel::WeighAndSum(int64_t row, float row_shift, float limit, float factor,
+                               float* sums) const {
+  if (head_.map->flat && !one_exponent_) std::fill_n(Exponents(row), step_, 0.0f);
+  ChooseWeighRow<false>(has_factor_, one_exponent_)(padded(), Exponents(row), Weights(row),
+                                                    row_shift, feature_shift_.data(), limit,
+                                                    nullptr, factor, sums);
 }
 
 void FeaturePanel::Backward(int64_t count, float* grad_weights, float* grad_x,

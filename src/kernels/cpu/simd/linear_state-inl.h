@@ -22,23 +22,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-constexpr float kNowhere = -1e30f;  // the exponent of padding
 // A state's c stays where it is while exponents exceed it by no more than this: weights of a few
 // dozen are as good as 1, and sums need not be rescaled.
 constexpr float kSlack = 4;
-
-// Shifts of features: shift_r in double rounded to float, and padding that never counts.
-HWY_INLINE void SetFeatureShift(int64_t width, const double* c, double sign, double base,
-                                const HeadFeatures& head, float* shift) {
-  const int64_t m = head.omega.features;
-  for (int64_t first = 0; first < width; first += m) {
-    for (int64_t r = 0; r < m; ++r) {
-      shift[first + r] =
-          static_cast<float>(sign * c[first + r] + head.offset[static_cast<size_t>(r)] - base);
-    }
-  }
-  std::fill(shift + width, shift + PaddedColumns(width), kNowhere);
-}
 
 // Rows whose features, times values, are summed into a state: keys with their values, or (in the
 // backward pass) queries with gradients. Row i has the exponent E_ir + shift_i, the value row
@@ -58,7 +44,6 @@ class AppendedRows {
         exists_(shift_.size()),
         maximum_(static_cast<size_t>(head.Width())),
         largest_(static_cast<size_t>(PaddedColumns(head.Width()))),
-        feature_shift_(largest_.size()),
         sums_(largest_.size()) {}
 
   // Both return how many rows cannot be computed with.
@@ -120,11 +105,10 @@ class AppendedRows {
 
   // Whether a row's weights, relative to the maximum, would reach beyond what floats resolve.
   bool AnyWeightBeyond(float largest_exponent) {
-    SetShiftOfFeatures();
+    panel_.SetFeatureShift(maximum_, -1, -base_);
     for (int64_t row = 0; row < count_; ++row) {
       if (Exists(row) &&
-          panel_.LargestOfRow(row, feature_shift_.data()) + shift_[static_cast<size_t>(row)] >
-              largest_exponent)
+          panel_.LargestOfRow(row) + shift_[static_cast<size_t>(row)] > largest_exponent)
         return true;
     }
     return false;
@@ -132,7 +116,7 @@ class AppendedRows {
 
   // Weights relative to the maximum, and their sums Σ_i multiple_i w_ir.
   void Weigh(float limit = kSlack) {
-    SetShiftOfFeatures();
+    panel_.SetFeatureShift(maximum_, -1, -base_);
     std::fill(sums_.begin(), sums_.end(), 0.0f);
     for (int64_t row = 0; row < count_; ++row) {
       PrefetchRow(*source_, next_ + row);
@@ -141,7 +125,7 @@ class AppendedRows {
         panel_.ClearWeights(row);
         continue;
       }
-      panel_.WeighAndSum(row, shift_[static_cast<size_t>(row)], feature_shift_.data(), limit,
+      panel_.WeighAndSum(row, shift_[static_cast<size_t>(row)], limit,
                          multiple_[static_cast<size_t>(row)], sums_.data());
     }
   }
@@ -158,7 +142,7 @@ class AppendedRows {
   const AlignedVector<float>& sums() const { return sums_; }
   // log of the weight of maps whose exponent does not depend on the feature.
   float LogWeight(int64_t row) const {
-    return std::min(kSlack, shift_[static_cast<size_t>(row)] + feature_shift_[0]);
+    return std::min(kSlack, shift_[static_cast<size_t>(row)] + panel_.FeatureShift(0));
   }
 
  private:
@@ -174,9 +158,6 @@ class AppendedRows {
   void SetMultiple(int64_t row, float multiple) {
     multiple_[static_cast<size_t>(row)] = multiple;
     Value(row)[value_dim_] = Exists(row) ? multiple : 0;
-  }
-  void SetShiftOfFeatures() {
-    SetFeatureShift(head_.Width(), maximum_.data(), -1, -base_, head_, feature_shift_.data());
   }
 
   // shift_i of rows that exist, in double, relative to the largest.
@@ -204,7 +185,7 @@ class AppendedRows {
   std::vector<char> exists_;
   double base_ = 0;
   std::vector<double> maximum_;
-  AlignedVector<float> largest_, feature_shift_, sums_;
+  AlignedVector<float> largest_, sums_;
   int64_t count_ = 0, tokens_ = 0;
   // Where the next rows are likely to come from.
   const ConstView *source_ = nullptr, *values_source_ = nullptr;

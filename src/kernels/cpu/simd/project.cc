@@ -1,5 +1,6 @@
-// Rows times ω, once for each SIMD target. A structured ω is applied to one row at a time, which
-// stays in the first cache; its butterflies run across vectors, then within them.
+// Rows times ω, once for each SIMD target. A structured ω is applied to a few rows at a time, which
+// stay in the first cache and keep the pipeline full; its butterflies run within vectors, then
+// across them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/simd/project.cc"
 #include "hwy/foreach_target.h"
@@ -15,48 +16,50 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-// Element i becomes element i ^ stride; stride < Lanes().
-HWY_INLINE Floats SwapLanes(Floats v, int64_t stride) {
-#if HWY_TARGET == HWY_SCALAR
-  static_cast<void>(stride);
-  return v;
-#else
-  if (stride == 1) return hn::Shuffle2301(v);
-  if (stride == 2) return hn::Shuffle1032(v);
+// Element i becomes element i ^ kStride; kStride < Lanes().
+template <int kStride>
+HWY_INLINE Floats SwapLanes(Floats v) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (kStride == 1) return hn::Shuffle2301(v);
+  if constexpr (kStride == 2) return hn::Shuffle1032(v);
 #if HWY_TARGET <= HWY_AVX3
-  if (stride == 4) return hn::SwapAdjacentBlocks(v);
+  if constexpr (kStride == 4) return hn::SwapAdjacentBlocks(v);
 #endif
 #if HWY_TARGET <= HWY_AVX2
-  return hn::ConcatLowerUpper(FloatTag(), v, v);
-#else
+  if constexpr (kStride * 2 == Lanes()) return hn::ConcatLowerUpper(FloatTag(), v, v);
+#endif
+#endif
   return v;
-#endif
-#endif
 }
 
-// y ← y + s·partner with partner = y of i ^ stride and s = ±1: the last log2(Lanes()) factors of H.
-HWY_INLINE void HadamardWithinVectors(int64_t n, float* y) {
+// ±1 by bit `stride` of the lane.
+HWY_INLINE Floats LaneSigns(int64_t stride) {
+  HWY_ALIGN float signs[kWidestVector];
+  for (int64_t lane = 0; lane < kWidestVector; ++lane)
+    signs[lane] = (lane & stride) == 0 ? 1.0f : -1.0f;
+  return hn::LoadU(FloatTag(), signs);
+}
+
+// The factors of H with strides below Lanes(): y ← ±y + partner.
+HWY_INLINE void HadamardWithinVectors(int64_t n, int64_t total, float* y) {
   const FloatTag d;
-  HWY_ALIGN float sign_values[5][kWidestVector];
-  int levels = 0;
-  for (int64_t stride = 1; stride < std::min(n, Lanes()); stride *= 2, ++levels) {
-    for (int64_t lane = 0; lane < kWidestVector; ++lane)
-      sign_values[levels][lane] = (lane & stride) == 0 ? 1.0f : -1.0f;
-  }
-  for (int64_t i = 0; i < n; i += Lanes()) {
+  const Floats signs[4] = {LaneSigns(1), LaneSigns(2), LaneSigns(4), LaneSigns(8)};
+  const int64_t strides = std::min(n, Lanes());
+  for (int64_t i = 0; i < total; i += Lanes()) {
     Floats v = hn::LoadU(d, y + i);
-    int64_t stride = 1;
-    for (int level = 0; level < levels; ++level, stride *= 2)
-      v = hn::MulAdd(v, hn::LoadU(d, sign_values[level]), SwapLanes(v, stride));
+    if (strides > 1) v = hn::MulAdd(v, signs[0], SwapLanes<1>(v));
+    if (strides > 2) v = hn::MulAdd(v, signs[1], SwapLanes<2>(v));
+    if (strides > 4) v = hn::MulAdd(v, signs[2], SwapLanes<4>(v));
+    if (strides > 8) v = hn::MulAdd(v, signs[3], SwapLanes<8>(v));
     hn::StoreU(v, d, y + i);
   }
 }
 
 // Factors of H with strides stride, 2·stride … kRadix/2·stride, all at least Lanes().
 template <int kRadix>
-HWY_INLINE void HadamardAcrossVectors(int64_t n, int64_t stride, float* y) {
+HWY_INLINE void HadamardAcrossVectors(int64_t total, int64_t stride, float* y) {
   const FloatTag d;
-  for (int64_t base = 0; base < n; base += kRadix * stride) {
+  for (int64_t base = 0; base < total; base += kRadix * stride) {
     for (int64_t i = base; i < base + stride; i += Lanes()) {
       Floats v[kRadix];
       for (int j = 0; j < kRadix; ++j) v[j] = hn::LoadU(d, y + i + j * stride);
@@ -73,12 +76,14 @@ HWY_INLINE void HadamardAcrossVectors(int64_t n, int64_t stride, float* y) {
   }
 }
 
-HWY_INLINE void Hadamard(int64_t n, float* y) {
-  HadamardWithinVectors(n, y);
+// H on every n elements of y [total], n a power of two; below a vector's length they are a vector
+// apart.
+HWY_INLINE void Hadamard(int64_t n, int64_t total, float* y) {
+  HadamardWithinVectors(n, total, y);
   int64_t stride = Lanes();
-  for (; stride * 8 <= n; stride *= 8) HadamardAcrossVectors<8>(n, stride, y);
-  for (; stride * 4 <= n; stride *= 4) HadamardAcrossVectors<4>(n, stride, y);
-  for (; stride * 2 <= n; stride *= 2) HadamardAcrossVectors<2>(n, stride, y);
+  for (; stride * 8 <= n; stride *= 8) HadamardAcrossVectors<8>(total, stride, y);
+  for (; stride * 4 <= n; stride *= 4) HadamardAcrossVectors<4>(total, stride, y);
+  for (; stride * 2 <= n; stride *= 2) HadamardAcrossVectors<2>(total, stride, y);
 }
 
 // The stages of one block of ω, prepared for rows: of a rotation, cos and ±sin of every element.
@@ -111,8 +116,8 @@ class StagedBlock {
     }
   }
 
-  // y [padded], zero from n on; stays so.
-  void Apply(float* y) const {
+  // y [rows, padded], zero from n on; stays so.
+  void Apply(int64_t rows, float* y) const {
     const auto count = static_cast<int64_t>(omega_.stages.size());
     int64_t rotation = transpose_ ? static_cast<int64_t>(turns_.size()) / (2 * padded_) - 1 : 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -120,14 +125,18 @@ class StagedBlock {
       switch (stage.kind) {
         case OmegaStage::Kind::kSigns: {
           const float* signs = parameters_ + stage.first_parameter;
-          for (int64_t j = 0; j < n_; ++j) y[j] *= signs[j];
+          for (int64_t row = 0; row < rows; ++row) {
+            float* HWY_RESTRICT line = y + row * padded_;
+            for (int64_t j = 0; j < n_; ++j) line[j] *= signs[j];
+          }
           break;
         }
         case OmegaStage::Kind::kHadamard:
-          Hadamard(n_, y);
+          Hadamard(n_, rows * padded_, y);
           break;
         case OmegaStage::Kind::kRotations:
-          Rotate(stage.stride, turns_.data() + 2 * rotation * padded_, y);
+          for (int64_t row = 0; row < rows; ++row)
+            Rotate(stage.stride, turns_.data() + 2 * rotation * padded_, y + row * padded_);
           rotation += transpose_ ? -1 : 1;
           break;
       }
@@ -141,7 +150,11 @@ class StagedBlock {
     if (stride < Lanes()) {
       for (int64_t i = 0; i < n_; i += Lanes()) {
         const Floats v = hn::LoadU(d, y + i);
-        const Floats turned = hn::Mul(SwapLanes(v, stride), hn::LoadU(d, sines + i));
+        const Floats partner = stride == 1   ? SwapLanes<1>(v)
+                               : stride == 2 ? SwapLanes<2>(v)
+                               : stride == 4 ? SwapLanes<4>(v)
+                                             : SwapLanes<8>(v);
+        const Floats turned = hn::Mul(partner, hn::LoadU(d, sines + i));
         hn::StoreU(hn::MulAdd(v, hn::LoadU(d, cosines + i), turned), d, y + i);
       }
       return;
@@ -163,6 +176,9 @@ class StagedBlock {
   AlignedVector<float> turns_;  // cosines and sines of one rotation stage after the other
 };
 
+// So many rows of a structured ω's input fill a quarter of the first cache.
+static int64_t RowsAtATime(int64_t padded) { return std::clamp<int64_t>(2048 / padded, 1, 16); }
+
 void ProjectRows(const Omega& omega, const float* x, int64_t x_step, int64_t rows, float* u,
                  int64_t u_step) {
   const int64_t d = omega.dim, m = omega.features, n = omega.padded_dim;
@@ -170,17 +186,25 @@ void ProjectRows(const Omega& omega, const float* x, int64_t x_step, int64_t row
     Multiply({x, x_step, 1}, omega.columns_f32.data(), RowStep(m), rows, m, d, {u, u_step});
     return;
   }
-  AlignedVector<float> y(static_cast<size_t>(PaddedColumns(n)), 0.0f);
+  const int64_t padded = PaddedColumns(n), at_a_time = RowsAtATime(padded);
+  AlignedVector<float> y(static_cast<size_t>(at_a_time * padded));
   for (int64_t first = 0; first < m; first += n) {
     const StagedBlock block(omega, first / n, /*transpose=*/false);
     const int64_t count = std::min(n, m - first);
     const float* scale = omega.row_scale.data() + first;
-    for (int64_t row = 0; row < rows; ++row) {
-      std::copy_n(x + row * x_step, d, y.data());
-      std::fill(y.begin() + d, y.end(), 0.0f);
-      block.Apply(y.data());
-      float* to = u + row * u_step + first;
-      for (int64_t r = 0; r < count; ++r) to[r] = scale[r] * y[static_cast<size_t>(r)];
+    for (int64_t begin = 0; begin < rows; begin += at_a_time) {
+      const int64_t batch = std::min(at_a_time, rows - begin);
+      for (int64_t row = 0; row < batch; ++row) {
+        float* line = y.data() + row * padded;
+        std::copy_n(x + (begin + row) * x_step, d, line);
+        std::fill(line + d, line + padded, 0.0f);
+      }
+      block.Apply(batch, y.data());
+      for (int64_t row = 0; row < batch; ++row) {
+        const float* HWY_RESTRICT line = y.data() + row * padded;
+        float* HWY_RESTRICT to = u + (begin + row) * u_step + first;
+        for (int64_t r = 0; r < count; ++r) to[r] = scale[r] * line[r];
+      }
     }
   }
   for (int64_t row = 0; row < rows; ++row)
@@ -196,17 +220,26 @@ void ProjectRowsTranspose(const Omega& omega, const float* grad_u, int64_t u_ste
   }
   for (int64_t row = 0; row < rows; ++row)
     std::fill_n(grad_x + row * x_step, PaddedColumns(d), 0.0f);
-  AlignedVector<float> y(static_cast<size_t>(PaddedColumns(n)), 0.0f);
+  const int64_t padded = PaddedColumns(n), at_a_time = RowsAtATime(padded);
+  AlignedVector<float> y(static_cast<size_t>(at_a_time * padded));
   for (int64_t first = 0; first < m; first += n) {
     const StagedBlock block(omega, first / n, /*transpose=*/true);
     const int64_t count = std::min(n, m - first);
     const float* scale = omega.row_scale.data() + first;
-    for (int64_t row = 0; row < rows; ++row) {
-      const float* from = grad_u + row * u_step + first;
-      for (int64_t r = 0; r < count; ++r) y[static_cast<size_t>(r)] = scale[r] * from[r];
-      std::fill(y.begin() + count, y.end(), 0.0f);
-      block.Apply(y.data());
-      for (int64_t i = 0; i < d; ++i) grad_x[row * x_step + i] += y[static_cast<size_t>(i)];
+    for (int64_t begin = 0; begin < rows; begin += at_a_time) {
+      const int64_t batch = std::min(at_a_time, rows - begin);
+      for (int64_t row = 0; row < batch; ++row) {
+        float* HWY_RESTRICT line = y.data() + row * padded;
+        const float* HWY_RESTRICT from = grad_u + (begin + row) * u_step + first;
+        for (int64_t r = 0; r < count; ++r) line[r] = scale[r] * from[r];
+        std::fill(line + count, line + padded, 0.0f);
+      }
+      block.Apply(batch, y.data());
+      for (int64_t row = 0; row < batch; ++row) {
+        const float* HWY_RESTRICT line = y.data() + row * padded;
+        float* HWY_RESTRICT to = grad_x + (begin + row) * x_step;
+        for (int64_t i = 0; i < d; ++i) to[i] += line[i];
+      }
     }
   }
 }
