@@ -73,7 +73,8 @@ class AttentionRecord {
   int64_t Bytes() const;  // of memory that it holds
 
   struct Impl;
-  Impl& impl() const { return *impl_; }
+  explicit AttentionRecord(Impl impl);
+  const Impl* impl() const { return impl_.get(); }  // null: moved from
 
  private:
   std::unique_ptr<Impl> impl_;
@@ -109,7 +110,8 @@ struct AttentionGradients {
 // forward pass is computed again). Rows that are 0 by definition have no gradient. Constants: ω, a
 // frozen key mean, and oprf's A even where it came from the call's data; a key mean taken from the
 // call's keys is differentiated. Throws as Attend does; `compat` has no gradients. f32, or f64 with
-// `reference`. Memory beyond the arrays is independent of the length but for 16 bytes a query.
+// `reference`. Memory beyond the arrays is independent of the length but for 16 bytes a query and,
+// without a record, a second output.
 AttentionGradients AttendBackward(ConstView q, ConstView k, ConstView v, ConstView out,
                                   ConstView grad_out, const AttentionOptions& options,
                                   const Context& context, const AttentionRecord* record = nullptr);

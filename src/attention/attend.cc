@@ -48,7 +48,8 @@ bool LooksForItself(const AttentionOptions& options) {
 kernels::RowCounts Run(const attention::ForwardCall& call) {
   if (!LooksForItself(call.options)) attention::CheckRanges(call.problem);
   const kernels::RowCounts counts = Dispatch(call);
-  if (counts.unusable == 0) return counts;
+  const bool looked = call.options.attention == "linear" || call.options.attention == "exact";
+  if (counts.unusable == 0 && (looked || AllFinite(call.out))) return counts;
   attention::CheckRanges(call.problem);
   Throw(ErrorCode::kInvalidData, "attend", "the result exceeds the range of {}{}",
         Name(call.out.type()),
@@ -96,11 +97,13 @@ void CheckOutputs(std::string_view who, const std::vector<NamedOutput>& outputs,
 }  // namespace attention
 
 AttentionRecord::AttentionRecord() : impl_(std::make_unique<Impl>()) {}
+AttentionRecord::AttentionRecord(Impl impl) : impl_(std::make_unique<Impl>(std::move(impl))) {}
 AttentionRecord::~AttentionRecord() = default;
 AttentionRecord::AttentionRecord(AttentionRecord&&) noexcept = default;
 AttentionRecord& AttentionRecord::operator=(AttentionRecord&&) noexcept = default;
 
 int64_t AttentionRecord::Bytes() const {
+  if (impl_ == nullptr) return 0;  // moved from
   auto bytes = static_cast<int64_t>(impl_->log_sum.size() * sizeof(double));
   for (const kernels::PrefixState& state : impl_->states)
     bytes += kernels::PrefixState::Bytes(state.width, state.value_dim);
@@ -124,27 +127,29 @@ void AttendInto(ConstView q, ConstView k, ConstView v, const AttentionOptions& o
                            {"key_mask", options.key_mask},
                            {"key_mean", options.key_mean}},
                           options.reference);
-  AttentionRecord::Impl* recorded = nullptr;
+  AttentionRecord::Impl recorded{.attention = options.attention,
+                                 .q = q.shape(),
+                                 .k = k.shape(),
+                                 .v = v.shape(),
+                                 .causal = options.causal,
+                                 .renormalize = options.renormalize,
+                                 .scale = problem.scale,
+                                 .centred = options.center_keys,
+                                 .frozen_mean = options.key_mean.data() != nullptr,
+                                 .mask_hash = attention::HashOf(problem.mask)};
   if (record != nullptr) {
     if (options.compat != Compat::kNone)
       Throw(ErrorCode::kInvalidOption, "attend", "given compat, which has no gradients to record");
-    recorded = &record->impl();
-    *recorded = {.attention = options.attention,
-                 .q = q.shape(),
-                 .k = k.shape(),
-                 .v = v.shape(),
-                 .causal = options.causal,
-                 .renormalize = options.renormalize,
-                 .scale = problem.scale};
-    recorded->log_sum.assign(static_cast<size_t>(problem.Groups() * problem.query_length), 0.0);
+    recorded.log_sum.assign(static_cast<size_t>(problem.Groups() * problem.query_length), 0.0);
   }
   const kernels::RowCounts counts = Run({.problem = problem,
                                          .options = options,
                                          .context = context,
                                          .out = out.AsRank4(),
-                                         .record = recorded});
+                                         .record = record == nullptr ? nullptr : &recorded});
   if (report != nullptr)
     *report = {.nonpositive_rows = counts.nonpositive, .empty_rows = counts.empty};
+  if (record != nullptr) *record = AttentionRecord(std::move(recorded));  // only after success
 }
 
 Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,

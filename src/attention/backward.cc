@@ -28,20 +28,32 @@ void CheckInput(std::string_view name, const ConstView& array, const Shape& shap
           name, Name(array.device()));
 }
 
-void CheckRecord(const AttentionRecord::Impl& record, const attention::Problem& problem,
+bool HasMean(const AttentionOptions& options) { return options.key_mean.data() != nullptr; }
+
+void CheckRecord(const AttentionRecord::Impl* given, const attention::Problem& problem,
                  const ConstView& q, const ConstView& k, const ConstView& v,
                  const AttentionOptions& options) {
   const auto refuse = [](std::string_view what) {
     Throw(ErrorCode::kInvalidData, kWho,
           "the record is of another call than the one given: {} differs", what);
   };
-  if (record.log_sum.empty())
+  if (given == nullptr || given->log_sum.empty())
     Throw(ErrorCode::kInvalidData, kWho, "given a record that no call has filled");
+  const AttentionRecord::Impl& record = *given;
   if (record.attention != options.attention) refuse("the kind of attention");
   if (record.q != q.shape() || record.k != k.shape() || record.v != v.shape()) refuse("a shape");
   if (record.causal != options.causal) refuse("causal");
   if (record.renormalize != options.renormalize) refuse("renormalize");
   if (record.scale != problem.scale) refuse("the scale");
+  if (record.centred != options.center_keys || record.frozen_mean != HasMean(options))
+    refuse("key centring");
+  if (record.mask_hash != attention::HashOf(problem.mask)) refuse("the key mask");
+  if (options.attention == "linear" && options.plan) {
+    const kernels::HeadFeatures& features = *record.heads[0].features;
+    if (options.plan->map().name != features.map->traits->info.name ||
+        options.plan->features() != features.omega.features)
+      refuse("the plan");
+  }
 }
 
 double Dot(const ConstView& a, const ConstView& b, int64_t row) {
@@ -95,6 +107,7 @@ kernels::GradientRows BackwardCall::Rows(int64_t turn, int64_t index) const {
   return {.grad_output = grad_out.At(batch).At(head),
           .log_sum = record.log_sum.data() + first,
           .delta = delta.data() + first,
+          .normalized = options.renormalize,
           .grad_queries = grad_q.At(batch).At(head),
           .grad_keys = grad_k.At(batch).At(kv_head),
           .grad_values = grad_v.At(batch).At(kv_head),
@@ -132,7 +145,7 @@ void AttendBackwardInto(ConstView q, ConstView k, ConstView v, ConstView out, Co
   attention::BackwardCall call{.problem = problem,
                                .options = options,
                                .context = context,
-                               .record = record->impl(),
+                               .record = *record->impl(),
                                .out = out.AsRank4(),
                                .grad_out = grad_out.AsRank4(),
                                .grad_q = grad_q.AsRank4(),
@@ -153,8 +166,10 @@ void AttendBackwardInto(ConstView q, ConstView k, ConstView v, ConstView out, Co
     attention::UniformBackward(call);
   }
   // The fast kernels look at what they store.
+  const bool looked =
+      !options.reference && (options.attention == "linear" || options.attention == "exact");
   if (counts.unusable == 0 &&
-      (!options.reference || (AllFinite(grad_q) && AllFinite(grad_k) && AllFinite(grad_v))))
+      (looked || (AllFinite(grad_q) && AllFinite(grad_k) && AllFinite(grad_v))))
     return;
   attention::CheckRanges(problem);
   attention::CheckValueRange(grad_out, {}, "grad_out");

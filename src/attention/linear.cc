@@ -7,7 +7,6 @@
 #include "attention/kinds.h"
 #include "attention/linear_kernels.h"
 #include "attention/record.h"
-#include "core/error_text.h"
 #include "core/parallel.h"
 
 namespace favor::attention {
@@ -117,10 +116,6 @@ class LinearCall {
 
 RowCounts Linear(const ForwardCall& call) {
   const AttentionOptions& options = call.options;
-  if (options.chunk < 1 || options.chunk > AttentionOptions::kMaxChunk) {
-    Throw(ErrorCode::kInvalidOption, "chunk", "given {}, expected 1 to {}", options.chunk,
-          AttentionOptions::kMaxChunk);
-  }
   const HeadMaker maker(call.problem, options, call.context);
   if (options.reference) return LinearCall(call, ReferenceKernels{}, maker).Run();
   return LinearCall(call, FastKernels{call.context, options.chunk}, maker).Run();

@@ -100,6 +100,12 @@ std::vector<float> ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_h
   return expanded;
 }
 
+uint64_t HashOf(const std::vector<float>& mask) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a over keys
+  for (const float value : mask) hash = (hash ^ (value != 0 ? 1 : 2)) * 0x100000001b3;
+  return hash;
+}
+
 void CheckQueryRange(const ConstView& q, double scale) { CheckNorms("q", q, {}, scale); }
 void CheckKeyRange(const ConstView& k, const std::vector<float>& mask, double scale) {
   CheckNorms("k", k, mask, scale);
@@ -160,6 +166,10 @@ Problem CheckProblem(ConstView q, ConstView k, ConstView v, const AttentionOptio
           "given {} queries and {} keys, expected the same number in a causal call (continue a "
           "context with a state)",
           problem.query_length, problem.key_length);
+  }
+  if (options.chunk < 1 || options.chunk > AttentionOptions::kMaxChunk) {
+    Throw(ErrorCode::kInvalidOption, "chunk", "given {}, expected 1 to {}", options.chunk,
+          AttentionOptions::kMaxChunk);
   }
   problem.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(problem.dim)));
   if (!std::isfinite(problem.scale))

@@ -35,6 +35,9 @@ struct Problem {
 Problem CheckProblem(ConstView q, ConstView k, ConstView v, const AttentionOptions& options);
 void CheckRanges(const Problem& problem);
 
+// Tells masks apart.
+uint64_t HashOf(const std::vector<float>& mask);
+
 // The mask as floats [batch, kv_heads, length] from [L], [B, L] or [B, H_kv, L]; empty for none.
 std::vector<float> ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_heads,
                               int64_t length);

@@ -18,6 +18,8 @@ struct AttentionRecord::Impl {
   Shape q, k, v;
   bool causal = false, renormalize = true;
   double scale = 0;
+  bool centred = false, frozen_mean = false;
+  uint64_t mask_hash = 0;
 
   std::vector<double> log_sum;  // [batch, heads, query length]; see kernels::OutputRows
   // Linear attention: constants of every batch entry and head, and the states of all keys where the

@@ -55,6 +55,12 @@ std::vector<float> CheckedMask(const AttentionState::Impl& impl, const ConstView
   const ConstView k4 = k.AsRank4();
   std::vector<float> mask = attention::ExpandMask(key_mask, impl.batch, k4.size(1), k4.size(2));
   attention::CheckKeyRange(k, mask, impl.scale);
+  double mean = 0;
+  for (const double value : impl.mean) mean = std::max(mean, std::fabs(value));
+  const auto d = static_cast<double>(impl.plan.dim());
+  if (impl.scale * mean * mean * d > kernels::kLargestNorm)
+    Throw(ErrorCode::kInvalidData, kWho, "given a key mean up to {:.3g}, which is out of range",
+          mean);
   attention::CheckValueRange(v, mask);
   return mask;
 }
@@ -100,6 +106,8 @@ AttentionReport SumCounts(const Context& context, int64_t pieces, const Work& wo
   const auto counts = ParallelReduce(
       context, pieces, 1, kernels::RowCounts{}, [&](int64_t piece, int64_t) { return work(piece); },
       [](kernels::RowCounts& total, const kernels::RowCounts& part) { total += part; });
+  if (counts.unusable > 0)
+    Throw(ErrorCode::kInvalidData, kWho, "a sum over keys exceeds the range of floats");
   return {.nonpositive_rows = counts.nonpositive, .empty_rows = counts.empty};
 }
 

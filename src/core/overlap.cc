@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -44,17 +45,18 @@ bool Reachable(const std::vector<Axis>& axes, size_t axis, int64_t distance) {
   return false;
 }
 
-// Axes of more than one element from the largest stride to the smallest; false unless they are
-// nested.
-bool NestedAxes(const ConstView& view, std::vector<std::pair<int64_t, int64_t>>& axes) {
-  for (int axis = 0; axis < view.rank(); ++axis) {
-    if (view.size(axis) > 1) axes.emplace_back(view.stride(axis), view.size(axis));
+// Whether elements that differ in an index lie apart, for indices below the larger of two shapes.
+bool IsNested(const ConstView& a, const ConstView& b) {
+  std::vector<std::pair<int64_t, int64_t>> axes;
+  for (int axis = 0; axis < a.rank(); ++axis) {
+    const int64_t size = std::max(a.size(axis), b.size(axis));
+    if (size > 1) axes.emplace_back(std::abs(a.stride(axis)), size);
   }
-  std::sort(axes.begin(), axes.end(), std::greater<>());
+  std::sort(axes.begin(), axes.end());
   int64_t extent = 1;
-  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-    if (axis->first < extent) return false;
-    extent = (axis->second - 1) * axis->first + extent;
+  for (const auto& [stride, size] : axes) {
+    if (stride < extent) return false;
+    extent += (size - 1) * stride;
   }
   return true;
 }
@@ -67,11 +69,10 @@ bool Overlap(const ConstView& a, const ConstView& b) {
   if (a.device() != b.device()) return false;
   const Range ra(a), rb(b);
   if (ra.end <= rb.begin || rb.end <= ra.begin) return false;
-  std::vector<std::pair<int64_t, int64_t>> nested;
   const int64_t item = ItemBytes(a.type());
   const int64_t bytes = reinterpret_cast<intptr_t>(b.data()) - reinterpret_cast<intptr_t>(a.data());
   const bool one_layout = a.type() == b.type() && a.rank() == b.rank() &&
-                          a.strides() == b.strides() && bytes % item == 0 && NestedAxes(a, nested);
+                          a.strides() == b.strides() && bytes % item == 0 && IsNested(a, b);
   if (!one_layout) return true;
   std::vector<Axis> axes;
   for (int axis = 0; axis < a.rank(); ++axis) {
@@ -84,9 +85,6 @@ bool Overlap(const ConstView& a, const ConstView& b) {
   return Reachable(axes, 0, bytes / item);
 }
 
-bool OverlapsItself(const ConstView& view) {
-  std::vector<std::pair<int64_t, int64_t>> axes;
-  return !NestedAxes(view, axes);
-}
+bool OverlapsItself(const ConstView& view) { return !IsNested(view, view); }
 
 }  // namespace favor

@@ -34,6 +34,20 @@ std::string& Chosen() {
   return name;
 }
 
+void Choose(std::string_view name) {
+  for (const int64_t target : Targets()) {
+    if (NameOf(target) != name) continue;
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    Chosen() = name;
+    return;
+  }
+  std::string names;
+  for (const std::string& known : SimdNames()) names += (names.empty() ? "" : ", ") + known;
+  Throw(ErrorCode::kInvalidOption, "FAVOR_SIMD", "given '{}', expected one of: {}", Printable(name),
+        names);
+}
+
 }  // namespace
 
 std::vector<std::string> SimdNames() {
@@ -48,24 +62,14 @@ std::string SimdName() {
 }
 
 void UseSimd(std::string_view name) {
-  const std::vector<int64_t> targets = Targets();
-  for (const int64_t target : targets) {
-    if (NameOf(target) != name) continue;
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    Chosen() = name;
-    return;
-  }
-  std::string names;
-  for (const std::string& known : SimdNames()) names += (names.empty() ? "" : ", ") + known;
-  Throw(ErrorCode::kInvalidOption, "FAVOR_SIMD", "given '{}', expected one of: {}", Printable(name),
-        names);
+  UseSimdOfEnvironment();  // or the first context would undo the choice
+  Choose(name);
 }
 
 void UseSimdOfEnvironment() {
   static const bool done = [] {
     const char* name = std::getenv("FAVOR_SIMD");
-    UseSimd(name == nullptr || *name == 0 ? SimdNames().front() : std::string(name));
+    Choose(name == nullptr || *name == 0 ? SimdNames().front() : std::string(name));
     return true;
   }();
   static_cast<void>(done);

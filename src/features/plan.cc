@@ -236,6 +236,11 @@ FeaturePlan FeaturePlan::WithOmega(const FeatureOptions& options, int64_t heads,
   }
   if (!AllFinite(omega))
     Throw(ErrorCode::kInvalidData, "omega", "given NaN or infinity, expected finite values");
+  constexpr double kLargestOmega = 1e9;  // products with rows in range stay within float
+  if (LargestAbsolute(omega) > kLargestOmega) {
+    Throw(ErrorCode::kInvalidData, "omega", "given values up to {:.3g}, expected at most {:.0e}",
+          LargestAbsolute(omega), kLargestOmega);
+  }
   const bool one_omega = omega.rank() == 2 || heads == 1;
   return FeaturePlan(MakeImpl(options, heads, d, nullptr, one_omega, [&](int64_t head, OmegaNorm) {
     kernels::Omega result{.features = m, .dim = d, .padded_dim = d};

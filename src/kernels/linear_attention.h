@@ -42,8 +42,8 @@ struct QueryRows {
   }
 };
 
-// Sums of a chunk of values stay within float.
-constexpr double kLargestValue = 1e36;
+// Of values and gradients: sums over millions of keys stay within float.
+constexpr double kLargestValue = 1e30;
 // Of scale·‖x‖²: up to here differences of exponents, kept in double, still mean something. Beyond,
 // attention has one key only.
 constexpr double kLargestNorm = 1e15;

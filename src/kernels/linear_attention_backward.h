@@ -24,9 +24,10 @@ namespace favor::kernels {
 
 // What comes back for the rows of one head, and where gradients go.
 struct GradientRows {
-  ConstView grad_output;                      // [query length, value_dim], any type
-  const double* log_sum = nullptr;            // [query length]; +∞: the row takes part in nothing
-  const double* delta = nullptr;              // [query length]: −dO·O, 0 when not normalised
+  ConstView grad_output;            // [query length, value_dim], any type
+  const double* log_sum = nullptr;  // [query length]; +∞: the row takes part in nothing
+  const double* delta = nullptr;    // [query length]: −dO·O, 0 when not normalised
+  bool normalized = true;
   View grad_queries, grad_keys, grad_values;  // f32 or f64; null data: not wanted
   bool add_to_keys = false;  // add to grad_keys and grad_values instead of storing there
 };

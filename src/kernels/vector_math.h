@@ -51,18 +51,20 @@ inline float LogOnePlus(float x) {
 }
 
 // sin and cos: x = n·π/2 + r with π/2 in three parts, then polynomials on |r| ≤ π/4. Absolute error
-// below 1.3e-7 for |x| < 8000; beyond it grows like the distance of floats, 6e-8·|x|, which is how
-// well x itself is known.
+// below 1.3e-7 for |x| < 8000; beyond it grows like the distance of floats, 1e-7·|x|, which is how
+// well x itself is known. Results stay within ±1.
 struct Reduced {
   float r, quarter;  // quarter: n modulo 4, in −2 … 2
 };
 inline Reduced ReduceQuarter(float x) {
-  constexpr float kTwoOverPi = 0.636619772f;
+  constexpr float kTwoOverPi = 0.636619772f, kMost = 0.8f;  // π/4 and what rounding of n adds
   // 8 and 11 bits: their products with n are exact up to n = 2¹³.
   constexpr float kHalfPiHigh = 1.5703125f, kHalfPiMiddle = 4.837512969970703125e-4f,
                   kHalfPiLow = 7.54978995489188216e-8f;
   const float n = (x * kTwoOverPi + kRound) - kRound;
-  const float r = ((x - n * kHalfPiHigh) - n * kHalfPiMiddle) - n * kHalfPiLow;
+  float r = ((x - n * kHalfPiHigh) - n * kHalfPiMiddle) - n * kHalfPiLow;
+  r = Select(r > kMost, kMost, r);
+  r = Select(r < -kMost, -kMost, r);
   const float quarter = n - 4 * ((n * 0.25f + kRound) - kRound);
   return {r, quarter};
 }

@@ -79,6 +79,7 @@ std::vector<Timed> RowsOfLength(const AttentionBenchOptions& options, int64_t le
                                          options.dim)}
                                    : std::vector<double>{}},
           options.heads, options.dim, seed);
+      rows.back().row.features = attention.plan->features();  // a projection may have its own
     }
   }
   if (length <= options.exact_up_to) add({.attention = "exact"}).options.attention = "exact";
@@ -107,11 +108,12 @@ std::optional<double> Crossover(const std::vector<std::pair<double, double>>& li
 
 }  // namespace
 
-double CountedFlops(const AttentionBenchOptions& options, bool exact, int64_t length) {
+double CountedFlops(const AttentionBenchOptions& options, bool exact, int64_t length,
+                    int64_t features) {
   const auto l = static_cast<double>(length), d = static_cast<double>(options.dim);
   const auto heads = static_cast<double>(options.batch * options.heads);
   if (exact) return heads * l * l * d * (options.backward ? 14 : 4) * (options.causal ? 0.5 : 1);
-  return heads * l * d * static_cast<double>(options.features) * (options.backward ? 24 : 8);
+  return heads * l * d * static_cast<double>(features) * (options.backward ? 24 : 8);
 }
 
 std::optional<double> FittedExponent(const std::vector<std::pair<double, double>>& points) {
@@ -157,7 +159,8 @@ AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Con
       progress.Update(++done, fmt::format("L = {}", length));
     }
     for (Timed& timed : rows) {
-      const double flops = CountedFlops(options, timed.row.attention == "exact", length);
+      const double flops =
+          CountedFlops(options, timed.row.attention == "exact", length, timed.row.features);
       timed.row.gflops = flops / timed.row.seconds / 1e9;
       bench.rows.push_back(std::move(timed.row));
     }

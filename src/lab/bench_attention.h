@@ -28,7 +28,8 @@ struct AttentionBenchOptions {
 struct AttentionBenchRow {
   std::string attention, map, projection;  // the last two of linear attention
   int64_t length;
-  double seconds;  // forward, or forward and backward together
+  int64_t features;  // m; 0 of exact attention
+  double seconds;    // forward, or forward and backward together
   double gflops, share_of_sgemm;
   std::optional<int64_t> extra_bytes;  // peak memory beyond inputs, outputs and gradients
 };
@@ -56,8 +57,10 @@ struct AttentionBench {
 
 // Floating-point operations that count: linear attention 8·L·m·d a head forward (four products) and
 // 24·L·m·d with gradients (twelve); exact attention 4·L²·d and 14·L²·d, half of it when causal.
-// What a kernel does besides does not count.
-double CountedFlops(const AttentionBenchOptions& options, bool exact, int64_t length);
+// m counts as the rows of ω whatever the map and the projection; what a kernel does besides does
+// not count.
+double CountedFlops(const AttentionBenchOptions& options, bool exact, int64_t length,
+                    int64_t features);
 
 AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Context& context);
 

@@ -1,7 +1,9 @@
 // Gradient calls that are refused, and what they say.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "favor/error.h"
 #include "tests/attention/oracle.h"
@@ -91,6 +93,56 @@ TEST_F(RefusedGradients, OfAnotherCall) {
   Expect([&] { Backward(out, grad_out, &record); }, kData, "the kind of attention differs");
 }
 
+TEST_F(RefusedGradients, OfARecordThatDoesNotFit) {
+  AttentionRecord record;
+  options.chunk = 0;
+  Expect([&] { Attend(q, k, v, options, context, nullptr, &record); }, kOption, "chunk");
+  Expect([&] { Backward(out, grad_out, &record); }, kOption, "chunk");
+  options.chunk = 60;
+  Expect([&] { Backward(out, grad_out, &record); }, kData, "no call has filled");
+  Tensor bad = q.Clone();
+  bad.Data<float>()[3] = NAN;
+  Expect([&] { Attend(bad, k, v, options, context, nullptr, &record); }, kData, "NaN");
+  Expect([&] { Backward(out, grad_out, &record); }, kData, "no call has filled");
+  Attend(q, k, v, options, context, nullptr, &record);
+  options.center_keys = true;
+  Expect([&] { Backward(out, grad_out, &record); }, kData, "key centring differs");
+  options.center_keys = false;
+  Tensor mask({9});
+  options.key_mask = mask;
+  Expect([&] { Backward(out, grad_out, &record); }, kData, "the key mask differs");
+  options.key_mask = {};
+  options.plan = FeaturePlan::Draw({.map = "relu", .features = 8}, 2, 4, 0);
+  Expect([&] { Backward(out, grad_out, &record); }, kData, "the plan differs");
+  options.plan.reset();
+  AttentionRecord moved = std::move(record);
+  Expect([&] { Backward(out, grad_out, &record); }, kData, "no call has filled");
+  Backward(out, grad_out, &moved);
+  Attend(q, k, v, options, context, nullptr, &record);  // and it can be filled again
+  Backward(out, grad_out, &record);
+}
+
+// Unnormalised sums may fit where their gradients do not.
+TEST_F(RefusedGradients, OfUnnormalisedSumsBeyondFloats) {
+  for (const char* kind : {"linear", "exact"}) {
+    for (const bool causal : {false, true}) {
+      AttentionOptions large{.attention = kind, .causal = causal, .renormalize = false};
+      if (large.attention == "linear") {
+        large.features = {.map = "exp", .projection = "none", .features = 4, .kernel_epsilon = 0};
+        large.scale = 1;
+      } else {
+        large.scale = 1;
+      }
+      Tensor one({1, 4}), small({1, 3}), result({1, 3});
+      std::fill_n(one.Data<float>(), 4, kind[0] == 'l' ? 50.0f : 4.9f);  // K = 4·e^100, e^96
+      std::fill_n(small.Data<float>(), 3, 1e-12f);
+      const Tensor gradient = RandomTensor({1, 3}, 1, 4);
+      Expect([&] { AttendBackward(one, one, small, result, gradient, large, context); }, kData,
+             "exceeds the range of f32");
+    }
+  }
+}
+
 TEST_F(RefusedGradients, ThatDoNotExist) {
   options.compat = Compat::kJax;
   Expect([&] { Backward(out, grad_out); }, kOption, "compat, which has no gradients");
@@ -106,6 +158,12 @@ TEST_F(RefusedGradients, OfNumbersOutOfRange) {
     bad.Data<float>()[20] = NAN;
     Expect([&] { AttendBackward(q, k, v, result, bad, kinds, context); }, kData,
            "grad_out: given NaN or infinity in row 6");
+  }
+  for (const char* kind : {"identity", "uniform"}) {
+    const AttentionOptions sums{.attention = kind, .renormalize = false};
+    Tensor bad = grad_out.Clone();
+    bad.Data<float>()[20] = NAN;
+    Expect([&] { AttendBackward(q, k, v, out, bad, sums, context); }, kData, "grad_out: given NaN");
   }
   Tensor huge = grad_out.Clone();
   huge.Data<float>()[0] = 2e38f;

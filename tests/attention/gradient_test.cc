@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "core/context_impl.h"
 #include "core/simd.h"
 #include "favor/favor.h"
 #include "tests/attention/oracle.h"
@@ -382,6 +384,74 @@ TEST(Gradients, OfMaskedKeysAreZeroWhateverTheyHold) {
     EXPECT_EQ(LargestDifference(got.k, want.k), 0) << kind;
     EXPECT_EQ(LargestDifference(got.v, want.v), 0) << kind;
     for (int64_t i = 0; i < 6; ++i) EXPECT_EQ(got.k.Data<float>()[i], 0);
+  }
+}
+
+// Scratch memory goes from call to call: what another call left there must not count.
+TEST(Gradients, DoNotDependOnEarlierCalls) {
+  for (const std::string& simd : SimdNames()) {
+    UseSimd(simd);
+    for (const int64_t features : {1, 8, 36, 41}) {
+      for (const char* map : {"positive", "relu", "hyperbolic"}) {
+        for (const bool causal : {false, true}) {
+          Case way{.map = map, .causal = causal, .length = 49};
+          way.features = features;
+          const Call call(way);
+          const Context used({.threads = 1});
+          {
+            // As many NaN as any buffer holds.
+            std::vector<std::unique_ptr<Scratch<float>>> buffers;
+            for (int i = 0; i < 12; ++i) {
+              buffers.push_back(std::make_unique<Scratch<float>>(used, 200'000));
+              std::fill_n(buffers.back()->data(), 200'000, NAN);
+            }
+          }
+          const AttentionGradients got = call.Gradients(used);
+          const AttentionGradients want = call.Gradients(Context({.threads = 1}));
+          EXPECT_EQ(LargestDifference(got.q, want.q), 0) << simd << " " << map << " " << features;
+          EXPECT_EQ(LargestDifference(got.k, want.k), 0) << simd << " " << map << " " << features;
+          EXPECT_EQ(LargestDifference(got.v, want.v), 0) << simd << " " << map << " " << features;
+        }
+      }
+    }
+  }
+  UseSimd(SimdNames().front());
+}
+
+// Scores of the two passes must round alike: at these norms one unit of rounding is a factor.
+TEST(Gradients, OfExactAttentionSurviveLargeNormsOnEverySimdTarget) {
+  const Context context;
+  for (const bool causal : {false, true}) {
+    Case way{.attention = "exact", .causal = causal, .length = 80, .dim = 32};
+    way.deviation = 1000;
+    Call call(way);
+    call.options.reference = true;
+    const AttentionGradients want = call.Gradients(context);
+    call.options.reference = false;
+    for (const std::string& simd : SimdNames()) {
+      UseSimd(simd);
+      EXPECT_LT(RelativeError(call.Gradients(context).v, want.v), 1e-4) << simd;
+    }
+    UseSimd(SimdNames().front());
+  }
+}
+
+// A hundred thousand equal rows: sums must not drift.
+TEST(Gradients, OfLongConstantSequencesDoNotDrift) {
+  const Context context;
+  const int64_t length = 1 << 17;
+  const Shape shape({length, 2});
+  Tensor zeros(shape), values(shape);
+  std::fill_n(values.Data<float>(), shape.Elements(), 0.1f);
+  for (const bool causal : {false, true}) {
+    AttentionOptions options{.causal = causal, .features = {.features = 4}};
+    const Tensor out = Attend(zeros, zeros, values, options, context);
+    EXPECT_NEAR(out.Data<float>()[shape.Elements() - 1], 0.1f, 2e-7);
+    const AttentionGradients got =
+        AttendBackward(zeros, zeros, values, out, values, options, context);
+    double want = 0;  // of the first value: Σ_i 0.1/(keys that row i sees)
+    for (int64_t i = 0; i < length; ++i) want += 0.1 / static_cast<double>(causal ? i + 1 : length);
+    EXPECT_NEAR(got.v.Data<float>()[0], want, 2e-6 * want) << causal;
   }
 }
 

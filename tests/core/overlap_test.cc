@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
 #include <vector>
 
 namespace favor {
@@ -31,6 +33,40 @@ TEST(Overlap, SlicesThatInterleaveDoNot) {
   // The same columns of later rows only.
   EXPECT_FALSE(Overlap(shifted.Range(0, 0, 5), shifted.Range(0, 5, 5)));
   EXPECT_TRUE(Overlap(shifted.Range(0, 0, 6), shifted.Range(0, 5, 5)));
+}
+
+// Every pair of small views against a list of their elements.
+TEST(Overlap, MissesNothing) {
+  std::vector<float> buffer(200);
+  const auto elements = [](int64_t offset, int64_t rows, int64_t columns, int64_t step,
+                           int64_t stride) {
+    std::set<int64_t> all;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) all.insert(offset + i * step + j * stride);
+    }
+    return all;
+  };
+  int seen = 0;
+  for (const int64_t step : {2, 5, 11, 20}) {
+    for (const int64_t stride : {1, 2, 11}) {
+      for (int64_t offset = 0; offset < 40; ++offset) {
+        for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{2, 4}, {3, 2}, {1, 5}}) {
+          const View a(buffer.data(), DataType::kF32, {3, 2}, {step, stride, 0, 0}, Device{});
+          const View b(buffer.data() + offset, DataType::kF32, {rows, columns},
+                       {step, stride, 0, 0}, Device{});
+          const auto mine = elements(0, 3, 2, step, stride),
+                     theirs = elements(offset, rows, columns, step, stride);
+          const bool shared = std::any_of(mine.begin(), mine.end(),
+                                          [&](int64_t at) { return theirs.contains(at); });
+          if (shared) {
+            EXPECT_TRUE(Overlap(a, b)) << step << " " << stride << " " << offset;
+          }
+          seen += shared ? 1 : 0;
+        }
+      }
+    }
+  }
+  EXPECT_GT(seen, 100);
 }
 
 TEST(Overlap, AsksForRangesWhereLayoutsDiffer) {

@@ -17,14 +17,14 @@ TEST(Bench, FitsExponents) {
 
 TEST(Bench, CountsOperations) {
   AttentionBenchOptions options{.batch = 2, .heads = 3, .dim = 5, .features = 7};
-  EXPECT_EQ(CountedFlops(options, false, 11), 2 * 3 * 8.0 * 11 * 7 * 5);
-  EXPECT_EQ(CountedFlops(options, true, 11), 2 * 3 * 4.0 * 11 * 11 * 5);
+  EXPECT_EQ(CountedFlops(options, false, 11, 7), 2 * 3 * 8.0 * 11 * 7 * 5);
+  EXPECT_EQ(CountedFlops(options, true, 11, 0), 2 * 3 * 4.0 * 11 * 11 * 5);
   options.causal = true;
-  EXPECT_EQ(CountedFlops(options, false, 11), 2 * 3 * 8.0 * 11 * 7 * 5);
-  EXPECT_EQ(CountedFlops(options, true, 11), 2 * 3 * 2.0 * 11 * 11 * 5);
+  EXPECT_EQ(CountedFlops(options, false, 11, 7), 2 * 3 * 8.0 * 11 * 7 * 5);
+  EXPECT_EQ(CountedFlops(options, true, 11, 0), 2 * 3 * 2.0 * 11 * 11 * 5);
   options.backward = true;
-  EXPECT_EQ(CountedFlops(options, false, 11), 2 * 3 * 24.0 * 11 * 7 * 5);
-  EXPECT_EQ(CountedFlops(options, true, 11), 2 * 3 * 7.0 * 11 * 11 * 5);
+  EXPECT_EQ(CountedFlops(options, false, 11, 7), 2 * 3 * 24.0 * 11 * 7 * 5);
+  EXPECT_EQ(CountedFlops(options, true, 11, 0), 2 * 3 * 7.0 * 11 * 11 * 5);
 }
 
 TEST(Bench, MeasuresEveryRowAndLine) {
@@ -45,10 +45,10 @@ TEST(Bench, MeasuresEveryRowAndLine) {
   ASSERT_EQ(bench.rows.size(), 9u);  // four ways at each length, exact at one
   for (const AttentionBenchRow& row : bench.rows) {
     EXPECT_TRUE(std::isfinite(row.seconds) && row.seconds > 0);
-    EXPECT_NEAR(
-        row.gflops,
-        CountedFlops(bench.options, row.attention == "exact", row.length) / row.seconds / 1e9,
-        1e-6 * row.gflops);
+    EXPECT_NEAR(row.gflops,
+                CountedFlops(bench.options, row.attention == "exact", row.length, row.features) /
+                    row.seconds / 1e9,
+                1e-6 * row.gflops);
     EXPECT_NEAR(row.share_of_sgemm, row.gflops / bench.sgemm_gflops, 1e-12);
   }
   EXPECT_EQ(bench.rows[0].length, 32);  // sorted

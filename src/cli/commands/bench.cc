@@ -38,7 +38,7 @@ nlohmann::json ToJson(const lab::AttentionBench& bench) {
                     {"batch", bench.options.batch},
                     {"heads", bench.options.heads},
                     {"dim", bench.options.dim},
-                    {"features", bench.options.features},
+                    {"features", linear ? row.features : bench.options.features},
                     {"length", row.length},
                     {"threads", bench.threads},
                     {"seconds", row.seconds},

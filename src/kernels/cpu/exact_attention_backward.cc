@@ -34,7 +34,10 @@ class Tile {
       if (mask_ != nullptr && mask_[begin + row] == 0) {
         std::fill_n(to, step_, 0.0f);
       } else {
-        LoadRow(rows_, begin + row, nullptr, scale_, step_, to);
+        // Rounded as LoadTransposed does: scores must be those of the forward pass to the last bit.
+        for (int64_t i = 0; i < rows_.size(1); ++i)
+          to[i] = static_cast<float>(ElementAt(rows_, begin + row, i) * scale_);
+        std::fill(to + rows_.size(1), to + step_, 0.0f);
       }
     }
   }
@@ -72,6 +75,14 @@ class LaneSums {
   Scratch<float> memory_;
 };
 
+// exp(score − log_sum): at most 1 when normalised, whatever rounding says; infinite beyond floats.
+HWY_INLINE Floats Weight(Floats exponent, bool normalized) {
+  const FloatTag tag;
+  if (normalized) return Exp(hn::Min(exponent, hn::Zero(tag)));
+  const auto beyond = hn::Gt(exponent, hn::Set(tag, vector_math::kLargestExpArgument));
+  return hn::IfThenElse(beyond, hn::Set(tag, INFINITY), Exp(exponent));
+}
+
 // Queries along the lanes, keys stream past.
 RowCounts ExactQueryGradientsOnTarget(const ExactRows& rows, const GradientRows& gradients,
                                       int64_t begin, int64_t end, const Context& context) {
@@ -106,7 +117,8 @@ RowCounts ExactQueryGradientsOnTarget(const ExactRows& rows, const GradientRows&
         for (int64_t lane = 0; lane < lanes; lane += Lanes()) {
           const int64_t at = j * kLaneStep + lane;
           const Floats weight =
-              Exp(hn::Sub(hn::LoadU(tag, scores + at), hn::LoadU(tag, log_sum + lane)));
+              Weight(hn::Sub(hn::LoadU(tag, scores + at), hn::LoadU(tag, log_sum + lane)),
+                     gradients.normalized);
           hn::StoreU(hn::Mul(weight, hn::Add(hn::LoadU(tag, grad_scores + at),
                                              hn::LoadU(tag, delta + lane))),
                      tag, grad_scores + at);
@@ -162,7 +174,7 @@ RowCounts ExactKeyGradientsOnTarget(const ExactRows& rows, const GradientRows& g
         for (int64_t lane = 0; lane < lanes; lane += Lanes()) {
           float* grad_score = grad_scores + i * kLaneStep + lane;
           const Floats shown = hn::Add(hn::LoadU(tag, score + lane), hn::LoadU(tag, hidden + lane));
-          const Floats weight = Exp(hn::Sub(shown, log_sum));
+          const Floats weight = Weight(hn::Sub(shown, log_sum), gradients.normalized);
           hn::StoreU(weight, tag, score + lane);
           hn::StoreU(hn::Mul(weight, hn::Add(hn::LoadU(tag, grad_score), delta)), tag, grad_score);
         }

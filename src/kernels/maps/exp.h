@@ -29,6 +29,7 @@ struct Exp : ExponentialMap {
   // e^u/(e^u + ε)
   template <class T>
   FAVOR_HOST_DEVICE static T ExponentSlope(T u, int, T epsilon) {
+    if (epsilon == T(0)) return T(1);  // 0·∞ is NaN
     return T(1) / (T(1) + epsilon * Exponential(-u));
   }
 

@@ -6,8 +6,8 @@
 //   MultiplyRows  C = A·Bᵀ, A and B in rows along the sum; whole tiles above the diagonal can be
 //                 left out.
 //
-// Rows of B and C are padded to whole vectors (PaddedColumns); what lies in the padding of C
-// afterwards is undefined.
+// Rows of B and C are padded to whole vectors of the widest target (PaddedColumns); the padding of
+// C is computed from that of B.
 #if defined(FAVOR_KERNELS_CPU_SIMD_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FAVOR_KERNELS_CPU_SIMD_GEMM_INL_H_
 #undef FAVOR_KERNELS_CPU_SIMD_GEMM_INL_H_
@@ -38,8 +38,10 @@ HWY_INLINE void AddExactly(Floats sum, Floats decay, float* data, float* rest) {
   const Floats added = hn::Sub(total, scaled);
   const Floats lost = hn::Add(hn::Sub(scaled, hn::Sub(total, added)), hn::Sub(sum, added));
   const Floats rounded_off = hn::MulSub(old, decay, scaled);
-  hn::StoreU(total, d, data);
-  hn::StoreU(hn::MulAdd(hn::LoadU(d, rest), decay, hn::Add(lost, rounded_off)), d, rest);
+  const Floats low = hn::MulAdd(hn::LoadU(d, rest), decay, hn::Add(lost, rounded_off));
+  const Floats high = hn::Add(total, low);
+  hn::StoreU(high, d, data);
+  hn::StoreU(hn::Sub(low, hn::Sub(high, total)), d, rest);
 }
 
 // C[rows, columns] (+)= A[rows, depth]·B[depth, columns].

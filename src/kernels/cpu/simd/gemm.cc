@@ -90,7 +90,7 @@ HWY_INLINE void MultiplyPanel(const Operand& a, const float* b, int64_t b_step, 
 // The depth is cut so that a panel of B stays in the first cache; C then collects the parts.
 void Multiply(const Operand& a, const float* b, int64_t b_step, int64_t rows, int64_t columns,
               int64_t depth, const Result& c) {
-  const int64_t vectors = (columns + Lanes() - 1) / Lanes();
+  const int64_t vectors = PaddedColumns(columns) / Lanes();
   Result part = c;
   for (int64_t first = 0; first < depth; first += kDepthBlock) {
     const int64_t block = std::min(kDepthBlock, depth - first);
