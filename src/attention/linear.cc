@@ -12,7 +12,7 @@
 namespace favor::attention {
 namespace {
 
-constexpr int64_t kQueryRows = 768;  // rows of a read task: a multiple of the kernel's panel
+constexpr int64_t kQueryRows = 1536;  // rows of a read task: a multiple of the kernel's panel
 
 template <class Kernels>
 class LinearCall {
@@ -49,7 +49,9 @@ class LinearCall {
     states_.assign(static_cast<size_t>((last - first) * blocks_.count), {});
     // A causal pass needs the states of all blocks but the last.
     const int64_t needed = problem_.causal ? blocks_.count - 1 : blocks_.count;
-    for (PrefixState& state : states_) state = PrefixState(maker_.width(), problem_.value_dim);
+    ParallelFor(context_, static_cast<int64_t>(states_.size()), [&](int64_t i) {
+      states_[static_cast<size_t>(i)] = PrefixState(maker_.width(), problem_.value_dim);
+    });
     RowCounts counts = Sum((last - first) * needed, [&](int64_t piece) {
       const int64_t group = piece / needed, begin = piece % needed * blocks_.rows;
       return kernels_.Append(heads_[static_cast<size_t>(group)], begin,

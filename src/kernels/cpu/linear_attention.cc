@@ -46,8 +46,7 @@ class WeighedQueries {
   // Weights, and their products with z.
   void Weigh(const std::vector<double>& c, const float* z) {
     base_ = -INFINITY;
-    for (size_t r = 0; r < c.size(); ++r)
-      base_ = std::max(base_, c[r] + head_.offset[r % head_.offset.size()]);
+    for (size_t r = 0; r < c.size(); ++r) base_ = std::max(base_, c[r] + panel_.offset()[r]);
     panel_.SetFeatureShift(c, 1, base_);
     for (int64_t row = 0; row < count_; ++row) {
       const auto i = static_cast<size_t>(row);
@@ -154,19 +153,28 @@ RowCounts ReadOnTarget(const HeadFeatures& head, const QueryRows& rows, int64_t 
     return ReadFew(head, rows, begin, end, state, context, out);
   const int64_t dv = state.value_dim, step = RowStep(dv);
   WeighedQueries queries(head, std::min(kQueryPanel, end - begin), context);
-  const SumState sums(state, SumState::Layout::kByFeature, context);
-  const Scratch<float> numerators(context, kQueryPanel * step);
+  // The state's sums as floats, [width, value_dim].
+  const Scratch<float> memory(context, (state.width + kQueryPanel) * step);
+  float *sums = memory.data(), *numerators = sums + state.width * step;
+  for (int64_t r = 0; r < state.width; ++r) {
+    const double* HWY_RESTRICT from = state.s.data() + r * dv;
+    float* HWY_RESTRICT to = sums + r * step;
+    for (int64_t v = 0; v < dv; ++v) to[v] = static_cast<float>(from[v]);
+    std::fill(to + dv, to + step, 0.0f);
+  }
+  AlignedVector<float> z(static_cast<size_t>(PaddedColumns(state.width)), 0.0f);
+  std::copy(state.z.begin(), state.z.end(), z.begin());
   RowCounts counts;
   for (int64_t first = begin; first < end; first += kQueryPanel) {
     const int64_t count = std::min(kQueryPanel, end - first);
     counts.unusable += queries.Load(rows, first, first + count);
-    queries.Weigh(sums.c(), sums.z());
-    Multiply({queries.panel().Weights(0), queries.panel().step(), 1}, sums.s(), sums.step(), count,
-             dv, state.width, {numerators.data(), step});
+    queries.Weigh(state.c, z.data());
+    Multiply({queries.panel().Weights(0), queries.panel().step(), 1}, sums, step, count, dv,
+             state.width, {numerators, step});
     for (int64_t row = 0; row < count; ++row) {
       counts += Store(
           out, first + row, dv, true, [&]() { return queries.LogScale(rows, first, row); },
-          numerators.data() + row * step, queries.Denominator(row));
+          numerators + row * step, queries.Denominator(row));
     }
   }
   return counts;

@@ -54,6 +54,8 @@ class FeaturePanel {
   // largest[r] ← max(largest[r], e_ir + row_shift_i) over rows with exists_i.
   void FindLargest(int64_t count, const char* exists, const float* row_shift, float* largest) const;
 
+  const std::vector<double>& offset() const { return offset_; }  // of every feature
+
   // What weights are relative to: feature_shift_r = sign·c_r + offset_r − base, taken in double.
   // The padding never counts.
   void SetFeatureShift(const std::vector<double>& c, double sign, double base);
@@ -82,6 +84,7 @@ class FeaturePanel {
   bool has_factor_;
   int64_t x_step_, u_step_, step_;
   std::vector<double> half_norm_;
+  std::vector<double> offset_;  // [width]
   AlignedVector<float> feature_shift_;
   bool one_exponent_ = false;  // e_r + feature_shift_r is the same for all features
   Scratch<float> memory_;

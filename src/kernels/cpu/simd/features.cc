@@ -70,11 +70,13 @@ FeaturePanel::FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool back
       u_step_(RowStep(head.omega.features)),
       step_(RowStep(head.Width())),
       half_norm_(static_cast<size_t>(max_rows)),
+      offset_(static_cast<size_t>(head.Width())),
       feature_shift_(static_cast<size_t>(PaddedColumns(head.Width())), kNowhere),
       memory_(context, max_rows * (x_step_ + u_step_ + Optional(!head.map->linear, step_) +
                                    Optional(has_factor_, step_) +
                                    Optional(backward && !head.map->linear, u_step_)) +
                            step_) {
+  for (size_t r = 0; r < offset_.size(); ++r) offset_[r] = head.offset[r % head.offset.size()];
   float* next = memory_.data();
   const auto take = [&next](int64_t floats) { return std::exchange(next, next + floats); };
   x_ = take(max_rows * x_step_);
@@ -146,9 +148,8 @@ void FeaturePanel::FindLargest(int64_t count, const char* exists, const float* r
 }
 
 void FeaturePanel::SetFeatureShift(const std::vector<double>& c, double sign, double base) {
-  const size_t m = head_.offset.size();
   for (size_t r = 0; r < c.size(); ++r)
-    feature_shift_[r] = static_cast<float>(sign * c[r] + head_.offset[r % m] - base);
+    feature_shift_[r] = static_cast<float>(sign * c[r] + offset_[r] - base);
   one_exponent_ = head_.map->flat;
   for (size_t r = 1; r < c.size() && one_exponent_; ++r)
     one_exponent_ = feature_shift_[r] == feature_shift_[0];

@@ -90,10 +90,8 @@ class AppendedRows {
   void FindMaximum(const std::vector<double>& c) {
     std::fill(largest_.begin(), largest_.end(), -INFINITY);
     panel_.FindLargest(count_, exists_.data(), shift_.data(), largest_.data());
-    const int64_t m = head_.omega.features;
     for (size_t r = 0; r < maximum_.size(); ++r) {
-      const double offset = head_.offset[r % static_cast<size_t>(m)];
-      const double largest = static_cast<double>(largest_[r]) + base_ + offset;
+      const double largest = static_cast<double>(largest_[r]) + base_ + panel_.offset()[r];
       maximum_[r] = largest > c[r] + kSlack ? largest : c[r];
     }
   }
@@ -214,13 +212,20 @@ class SumState {
         decay_(z_f32_.size(), 1.0f),
         tokens_(from.tokens) {
     std::fill_n(memory_.data(), 2 * size_, 0.0f);
-    for (int64_t r = 0; r < width_; ++r) {
-      const double* values = from.s.data() + r * value_dim_;
-      const int64_t first = At(r, 0), step = At(r, 1) - first;
-      float *high = s() + first, *low = rest() + first;
+    for (int64_t r = 0; r < width_ && !from.IsEmpty(); ++r) {
+      const double* HWY_RESTRICT values = from.s.data() + r * value_dim_;
+      if (layout_ == Layout::kByFeature) {
+        float *HWY_RESTRICT high = s() + r * step_, *HWY_RESTRICT low = rest() + r * step_;
+        for (int64_t v = 0; v < value_dim_; ++v) {
+          high[v] = static_cast<float>(values[v]);
+          low[v] = static_cast<float>(values[v] - high[v]);
+        }
+        continue;
+      }
       for (int64_t v = 0; v < value_dim_; ++v) {
-        high[v * step] = static_cast<float>(values[v]);
-        low[v * step] = static_cast<float>(values[v] - high[v * step]);
+        const auto high = static_cast<float>(values[v]);
+        s()[v * step_ + r] = high;
+        rest()[v * step_ + r] = static_cast<float>(values[v] - high);
       }
     }
     RefreshZ();
@@ -231,11 +236,15 @@ class SumState {
     to.z = z_;
     to.tokens = tokens_;
     for (int64_t r = 0; r < width_; ++r) {
-      double* values = to.s.data() + r * value_dim_;
-      const int64_t first = At(r, 0), step = At(r, 1) - first;
-      const float *high = s() + first, *low = rest() + first;
+      double* HWY_RESTRICT values = to.s.data() + r * value_dim_;
+      const int64_t first = layout_ == Layout::kByFeature ? r * step_ : r;
+      const float *HWY_RESTRICT high = s() + first, *HWY_RESTRICT low = rest() + first;
+      if (layout_ == Layout::kByFeature) {
+        for (int64_t v = 0; v < value_dim_; ++v) values[v] = static_cast<double>(high[v]) + low[v];
+        continue;
+      }
       for (int64_t v = 0; v < value_dim_; ++v)
-        values[v] = static_cast<double>(high[v * step]) + low[v * step];
+        values[v] = static_cast<double>(high[v * step_]) + low[v * step_];
     }
   }
 
@@ -304,9 +313,6 @@ class SumState {
 
  private:
   float* rest() const { return memory_.data() + size_; }
-  int64_t At(int64_t r, int64_t v) const {
-    return layout_ == Layout::kByFeature ? r * step_ + v : v * step_ + r;
-  }
   void RefreshZ() {
     std::copy(z_.begin(), z_.end(), z_f32_.begin());
     if (layout_ == Layout::kByValue)
