@@ -92,8 +92,9 @@ void Multiply(const Operand& a, const float* b, int64_t b_step, int64_t rows, in
               int64_t depth, const Result& c) {
   const int64_t vectors = PaddedColumns(columns) / Lanes();
   Result part = c;
-  for (int64_t first = 0; first < depth; first += kDepthBlock) {
-    const int64_t block = std::min(kDepthBlock, depth - first);
+  const int64_t most = c.mode == ResultMode::kAddExactly ? kDepthOfPairs : kDepth;
+  for (int64_t first = 0; first < depth; first += most) {
+    const int64_t block = std::min(most, depth - first);
     const Operand a_block{a.data + first * a.depth_step, a.row_step, a.depth_step};
     const float* b_block = b + first * b_step;
     int64_t vector = 0;

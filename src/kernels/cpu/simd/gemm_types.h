@@ -14,7 +14,8 @@ constexpr int64_t PaddedColumns(int64_t columns) {
 }
 constexpr int64_t RowStep(int64_t columns) { return PaddedColumns(columns) + kWidestVector; }
 
-constexpr int64_t kDepthBlock = 128;
+// Terms that are summed in registers before they join C. Pairs of floats cost more to join.
+constexpr int64_t kDepth = 64, kDepthOfPairs = 128;
 
 // Element (i, k) is data[i·row_step + k·depth_step].
 struct Operand {
