@@ -1,6 +1,7 @@
 // favor bench attention: how fast attention is here, beside a large matrix product.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -62,14 +63,18 @@ nlohmann::json ToJson(const lab::AttentionBench& bench) {
 void Print(const lab::AttentionBench& bench) {
   fmt::print("large sgemm in this run: {:.1f} GFLOP/s ({})\n\n", bench.sgemm_gflops, SimdName());
   fmt::print("{}\n", bench.ToTable().ToText());
+  const bool beside_exact = std::any_of(bench.rows.begin(), bench.rows.end(),
+                                        [](const auto& row) { return row.attention == "exact"; });
   for (const lab::AttentionBenchLine& line : bench.lines) {
-    fmt::print("{}, {}:", line.map, line.projection);
-    if (line.exponent) fmt::print(" time grows like L^{:.3f};", *line.exponent);
+    std::vector<std::string> facts;
+    if (line.exponent) facts.push_back(fmt::format("time grows like L^{:.3f}", *line.exponent));
     if (line.crossover) {
-      fmt::print(" faster than exact attention from L ≈ {:.0f}\n", *line.crossover);
-    } else {
-      fmt::print(" no length measured at which it overtakes exact attention\n");
+      facts.push_back(fmt::format("faster than exact attention from L ≈ {:.0f}", *line.crossover));
+    } else if (beside_exact) {
+      facts.emplace_back("slower than exact attention at the lengths measured");
     }
+    if (!facts.empty())
+      fmt::print("{}, {}: {}\n", line.map, line.projection, fmt::join(facts, "; "));
   }
 }
 
