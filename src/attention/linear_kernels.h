@@ -108,17 +108,22 @@ struct ReferenceKernels {
 // Work is cut by shape: a head's sequence into blocks whose states merge in order, so that one long
 // sequence keeps all threads busy too.
 struct Blocks {
-  static constexpr int64_t kLeastRows = 4096;
-  static constexpr int64_t kMost = 64;
-  static constexpr int64_t kStateBytes = 32 << 20;  // of all states alive at a time
+  static constexpr int64_t kLeastRows = 1024, kMostRows = 4096;  // of a block, while blocks suffice
+  static constexpr int64_t kPieces = 16;                         // that keep threads busy
+  static constexpr int64_t kMost = 64;                           // blocks of a sequence
+  static constexpr int64_t kStateBytes = 32 << 20;               // of all states alive at a time
   // So many heads keep threads busy: a causal sequence is then not cut, which saves a third of its
   // work.
   static constexpr int64_t kManyGroups = 8;
 
   Blocks(int64_t length, bool causal, int64_t groups, int64_t state_bytes) {
-    const bool cut = length > kLeastRows && !(causal && groups >= kManyGroups);
+    // Bidirectional blocks cost little: as many as make enough pieces of work of all heads. Causal
+    // ones cost work: only where heads are few.
+    const int64_t wanted = causal ? kLeastRows * groups : length * groups / kPieces;
+    const int64_t least = std::clamp(wanted, kLeastRows, kMostRows);
+    const bool cut = length > least && !(causal && groups >= kManyGroups);
     const int64_t most = std::clamp<int64_t>(kStateBytes / state_bytes, 1, kMost);
-    rows = cut ? std::max(kLeastRows, (length + most - 1) / most) : length;
+    rows = cut ? std::max(least, (length + most - 1) / most) : length;
     count = (length + rows - 1) / rows;
   }
 

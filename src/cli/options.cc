@@ -14,9 +14,15 @@
 namespace favor::cli {
 namespace {
 
-// "command: --option"; a group of options belongs to the command above it.
+// "command: --option", "command part: --option"; a group of options belongs to what is above it,
+// and an option goes by the first of its names.
 std::string Who(const CLI::App& app, const std::string& option) {
-  return (app.get_name().empty() ? app.get_parent()->get_name() : app.get_name()) + ": " + option;
+  std::string command;
+  for (const CLI::App* part = &app; part->get_parent() != nullptr; part = part->get_parent()) {
+    if (!part->get_name().empty())
+      command = part->get_name() + (command.empty() ? "" : " ") + command;
+  }
+  return command + ": " + option.substr(0, option.find(','));
 }
 
 // The whole of `text` as a number.

@@ -170,8 +170,7 @@ class CausalGradients {
   CausalGradients(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
                   const GradientRows& gradients, int64_t max_rows, const PrefixState& state,
                   const Context& context)
-      : head_(head),
-        query_rows_(queries),
+      : query_rows_(queries),
         key_rows_(keys),
         gradients_(gradients),
         width_(state.width),
@@ -276,7 +275,6 @@ class CausalGradients {
                   count, value_dim_ + 1, tiles_.products, tiles_.product_step);
   }
 
-  const HeadFeatures& head_;
   const QueryRows& query_rows_;
   const KeyRows& key_rows_;
   const GradientRows& gradients_;
