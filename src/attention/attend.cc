@@ -116,10 +116,11 @@ std::span<const std::string_view> AttentionNames() {
   return kNames;
 }
 
-void AttendInto(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
-                const Context& context, View out, AttentionReport* report,
-                AttentionRecord* record) {
-  const attention::Problem problem = attention::CheckProblem(q, k, v, options);
+namespace {
+
+void AttendChecked(const attention::Problem& problem, ConstView q, ConstView k, ConstView v,
+                   const AttentionOptions& options, const Context& context, View out,
+                   AttentionReport* report, AttentionRecord* record) {
   attention::CheckOutputs("attend", {{"out", out, problem.output_shape}},
                           {{"q", q},
                            {"k", k},
@@ -152,11 +153,20 @@ void AttendInto(ConstView q, ConstView k, ConstView v, const AttentionOptions& o
   if (record != nullptr) *record = AttentionRecord(std::move(recorded));  // only after success
 }
 
+}  // namespace
+
+void AttendInto(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
+                const Context& context, View out, AttentionReport* report,
+                AttentionRecord* record) {
+  AttendChecked(attention::CheckProblem(q, k, v, options), q, k, v, options, context, out, report,
+                record);
+}
+
 Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
               const Context& context, AttentionReport* report, AttentionRecord* record) {
-  Tensor out(attention::CheckProblem(q, k, v, options).output_shape,
-             options.reference ? DataType::kF64 : DataType::kF32);
-  AttendInto(q, k, v, options, context, out, report, record);
+  const attention::Problem problem = attention::CheckProblem(q, k, v, options);
+  Tensor out(problem.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
+  AttendChecked(problem, q, k, v, options, context, out, report, record);
   return out;
 }
 

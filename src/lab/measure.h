@@ -13,7 +13,8 @@ namespace favor::lab {
 double LeastSeconds(int repeats, const std::function<void()>& work);
 
 // By how much the resident memory of this process rises above its level at the start while `work`
-// runs, at its highest. Empty where the kernel does not tell (/proc/self/clear_refs).
+// runs, at its highest: as the kernel counts it, or by looking every millisecond where its counter
+// cannot be reset (/proc/self/clear_refs). Empty without /proc.
 std::optional<int64_t> PeakExtraBytes(const std::function<void()>& work);
 
 }  // namespace favor::lab

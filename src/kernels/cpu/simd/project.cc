@@ -176,8 +176,25 @@ class StagedBlock {
   AlignedVector<float> turns_;  // cosines and sines of one rotation stage after the other
 };
 
-// So many rows of a structured ω's input fill a quarter of the first cache.
-static int64_t RowsAtATime(int64_t padded) { return std::clamp<int64_t>(2048 / padded, 1, 16); }
+// Takes `rows` rows through the blocks of a structured ω, a few at a time so that they fill a
+// quarter of the first cache: load(first, row, line), the stages on the line, store(first, row,
+// line), where `first` is the block's first feature.
+template <class Load, class Store>
+HWY_INLINE void ThroughStages(const Omega& omega, bool transpose, int64_t rows, const Load& load,
+                              const Store& store) {
+  const int64_t padded = PaddedColumns(omega.padded_dim);
+  const int64_t at_a_time = std::clamp<int64_t>(2048 / padded, 1, 16);
+  AlignedVector<float> lines(static_cast<size_t>(at_a_time * padded));
+  for (int64_t first = 0; first < omega.features; first += omega.padded_dim) {
+    const StagedBlock block(omega, first / omega.padded_dim, transpose);
+    for (int64_t begin = 0; begin < rows; begin += at_a_time) {
+      const int64_t batch = std::min(at_a_time, rows - begin);
+      for (int64_t i = 0; i < batch; ++i) load(first, begin + i, lines.data() + i * padded);
+      block.Apply(batch, lines.data());
+      for (int64_t i = 0; i < batch; ++i) store(first, begin + i, lines.data() + i * padded);
+    }
+  }
+}
 
 void ProjectRows(const Omega& omega, const float* x, int64_t x_step, int64_t rows, float* u,
                  int64_t u_step) {
@@ -186,27 +203,17 @@ void ProjectRows(const Omega& omega, const float* x, int64_t x_step, int64_t row
     Multiply({x, x_step, 1}, omega.columns_f32.data(), RowStep(m), rows, m, d, {u, u_step});
     return;
   }
-  const int64_t padded = PaddedColumns(n), at_a_time = RowsAtATime(padded);
-  AlignedVector<float> y(static_cast<size_t>(at_a_time * padded));
-  for (int64_t first = 0; first < m; first += n) {
-    const StagedBlock block(omega, first / n, /*transpose=*/false);
-    const int64_t count = std::min(n, m - first);
-    const float* scale = omega.row_scale.data() + first;
-    for (int64_t begin = 0; begin < rows; begin += at_a_time) {
-      const int64_t batch = std::min(at_a_time, rows - begin);
-      for (int64_t row = 0; row < batch; ++row) {
-        float* line = y.data() + row * padded;
-        std::copy_n(x + (begin + row) * x_step, d, line);
-        std::fill(line + d, line + padded, 0.0f);
-      }
-      block.Apply(batch, y.data());
-      for (int64_t row = 0; row < batch; ++row) {
-        const float* HWY_RESTRICT line = y.data() + row * padded;
-        float* HWY_RESTRICT to = u + (begin + row) * u_step + first;
-        for (int64_t r = 0; r < count; ++r) to[r] = scale[r] * line[r];
-      }
-    }
-  }
+  ThroughStages(
+      omega, /*transpose=*/false, rows,
+      [&](int64_t, int64_t row, float* line) HWY_ATTR {
+        std::copy_n(x + row * x_step, d, line);
+        std::fill(line + d, line + PaddedColumns(n), 0.0f);
+      },
+      [&](int64_t first, int64_t row, const float* HWY_RESTRICT line) HWY_ATTR {
+        const float* HWY_RESTRICT scale = omega.row_scale.data() + first;
+        float* HWY_RESTRICT to = u + row * u_step + first;
+        for (int64_t r = 0; r < std::min(n, m - first); ++r) to[r] = scale[r] * line[r];
+      });
   for (int64_t row = 0; row < rows; ++row)
     std::fill(u + row * u_step + m, u + row * u_step + PaddedColumns(m), 0.0f);
 }
@@ -220,28 +227,19 @@ void ProjectRowsTranspose(const Omega& omega, const float* grad_u, int64_t u_ste
   }
   for (int64_t row = 0; row < rows; ++row)
     std::fill_n(grad_x + row * x_step, PaddedColumns(d), 0.0f);
-  const int64_t padded = PaddedColumns(n), at_a_time = RowsAtATime(padded);
-  AlignedVector<float> y(static_cast<size_t>(at_a_time * padded));
-  for (int64_t first = 0; first < m; first += n) {
-    const StagedBlock block(omega, first / n, /*transpose=*/true);
-    const int64_t count = std::min(n, m - first);
-    const float* scale = omega.row_scale.data() + first;
-    for (int64_t begin = 0; begin < rows; begin += at_a_time) {
-      const int64_t batch = std::min(at_a_time, rows - begin);
-      for (int64_t row = 0; row < batch; ++row) {
-        float* HWY_RESTRICT line = y.data() + row * padded;
-        const float* HWY_RESTRICT from = grad_u + (begin + row) * u_step + first;
+  ThroughStages(
+      omega, /*transpose=*/true, rows,
+      [&](int64_t first, int64_t row, float* HWY_RESTRICT line) HWY_ATTR {
+        const int64_t count = std::min(n, m - first);
+        const float* HWY_RESTRICT scale = omega.row_scale.data() + first;
+        const float* HWY_RESTRICT from = grad_u + row * u_step + first;
         for (int64_t r = 0; r < count; ++r) line[r] = scale[r] * from[r];
-        std::fill(line + count, line + padded, 0.0f);
-      }
-      block.Apply(batch, y.data());
-      for (int64_t row = 0; row < batch; ++row) {
-        const float* HWY_RESTRICT line = y.data() + row * padded;
-        float* HWY_RESTRICT to = grad_x + (begin + row) * x_step;
+        std::fill(line + count, line + PaddedColumns(n), 0.0f);
+      },
+      [&](int64_t, int64_t row, const float* HWY_RESTRICT line) HWY_ATTR {
+        float* HWY_RESTRICT to = grad_x + row * x_step;
         for (int64_t i = 0; i < d; ++i) to[i] += line[i];
-      }
-    }
-  }
+      });
 }
 
 }  // namespace favor::kernels::cpu::HWY_NAMESPACE

@@ -1,0 +1,123 @@
+// A call of attention with gradients, in every variation, for the tests of gradients.
+#ifndef FAVOR_TESTS_ATTENTION_GRADIENT_CASE_H_
+#define FAVOR_TESTS_ATTENTION_GRADIENT_CASE_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "core/simd.h"
+#include "favor/favor.h"
+#include "tests/attention/oracle.h"
+
+namespace favor {
+
+// One call with gradients: shapes, options and arrays.
+struct Case {
+  std::string attention = "linear", map = "positive";
+  bool causal = false, masked = false, cross = false, grouped = false, normalize = true;
+  bool centred = false, frozen_mean = false;
+  int64_t length = 9, dim = 6, value_dim = 5, features = 8;
+  double deviation = 0.9;
+
+  std::string Name() const {
+    std::string name = attention == "linear" ? map : attention;
+    name += causal ? " causal" : "";
+    name += masked ? " masked" : "";
+    name += cross ? " cross" : "";
+    name += grouped ? " grouped" : "";
+    name += normalize ? "" : " unnormalised";
+    return name + (centred ? frozen_mean ? " centred on a frozen mean" : " centred" : "");
+  }
+};
+
+class Call {
+ public:
+  explicit Call(const Case& c)
+      : heads_(c.grouped ? 4 : 2),
+        kv_heads_(c.grouped ? 2 : heads_),
+        keys_(c.cross ? c.length + 4 : c.length),
+        q(RandomTensor({2, heads_, c.length, c.dim}, c.deviation, 1)),
+        k(RandomTensor({2, kv_heads_, keys_, c.dim}, c.deviation, 2)),
+        v(RandomTensor({2, kv_heads_, keys_, c.value_dim}, 1, 3)),
+        grad_out(RandomTensor({2, heads_, c.length, c.value_dim}, 1, 4)),
+        mask_({2, kv_heads_, keys_}),
+        mean_(RandomTensor({heads_, c.dim}, 0.4, 5)) {
+    options = {.attention = c.attention, .causal = c.causal, .renormalize = c.normalize};
+    if (c.attention == "linear") {
+      FeatureOptions features{.map = c.map, .features = c.features};
+      if (c.map == "oprf") features.oprf_a = {-0.1};
+      options.plan = FeaturePlan::Draw(features, heads_, c.dim, 7);
+      options.center_keys = c.centred;
+      if (c.frozen_mean) options.key_mean = mean_;
+    }
+    // The first key is masked too: a causal row then sees none.
+    for (int64_t i = 0; i < mask_.shape().Elements(); ++i)
+      mask_.Data<float>()[i] = i % keys_ == 0 || i % 3 == 1 ? 0.0f : 1.0f;
+    if (c.masked) options.key_mask = mask_;
+  }
+
+  Tensor Forward(const Context& context) const { return Attend(q, k, v, options, context); }
+  AttentionGradients Gradients(const Context& context) const {
+    AttentionRecord record;
+    const bool reference = options.reference;
+    Tensor out({2, heads_, q.shape()[2], v.shape()[3]},
+               reference ? DataType::kF64 : DataType::kF32);
+    AttendInto(q, k, v, options, context, out, nullptr, &record);
+    return AttendBackward(q, k, v, out, grad_out, options, context, &record);
+  }
+  // Σ grad_out·out, in double.
+  double Loss(const Context& context) const {
+    const Tensor out = Forward(context);
+    double sum = 0;
+    for (int64_t i = 0; i < out.shape().Elements(); ++i)
+      sum += out.Data<double>()[i] * grad_out.Data<float>()[i];
+    return sum;
+  }
+
+ private:
+  int64_t heads_, kv_heads_, keys_;
+
+ public:
+  Tensor q, k, v, grad_out;
+  AttentionOptions options;
+
+ private:
+  Tensor mask_, mean_;
+};
+
+inline double Largest(const Tensor& tensor) { return LargestAbsolute(tensor); }
+
+// The largest difference of two gradients, relative to the largest gradient.
+inline double RelativeError(const Tensor& got, const Tensor& want) {
+  return LargestDifference(got, want) / std::max(Largest(want), 1e-30);
+}
+
+// All three gradients, each relative to its largest; where there is none at all, absolutely.
+inline void ExpectNear(const AttentionGradients& got, const AttentionGradients& want, double bound,
+                       const std::string& where = "") {
+  const auto check = [&](const Tensor& a, const Tensor& b, const char* name) {
+    EXPECT_LE(LargestDifference(a, b), bound * (Largest(b) + 1e-9)) << name << " " << where;
+  };
+  check(got.q, want.q, "q");
+  check(got.k, want.k, "k");
+  check(got.v, want.v, "v");
+}
+
+// The float kernels of every SIMD target against the reference.
+inline void ExpectReferenceOnEverySimdTarget(Call& call, double bound) {
+  const Context context({.threads = 2});
+  call.options.reference = true;
+  const AttentionGradients want = call.Gradients(context);
+  call.options.reference = false;
+  for (const std::string& simd : SimdNames()) {
+    UseSimd(simd);
+    ExpectNear(call.Gradients(context), want, bound, simd);
+  }
+  UseSimd(SimdNames().front());
+}
+
+}  // namespace favor
+
+#endif  // FAVOR_TESTS_ATTENTION_GRADIENT_CASE_H_
