@@ -4,12 +4,15 @@
 
 #include "favor/attention.h"
 #include "favor/context.h"
+#include "favor/data.h"
 #include "favor/error.h"
 #include "favor/features.h"
+#include "favor/model.h"
 #include "favor/npy.h"
 #include "favor/random.h"
 #include "favor/state.h"
 #include "favor/tensor.h"
+#include "favor/train.h"
 #include "favor/version.h"
 
 #endif  // FAVOR_FAVOR_H_

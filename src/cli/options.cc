@@ -146,11 +146,49 @@ CLI::Option* AddPath(CLI::App& app, const std::string& name, const std::string& 
       ->type_name(placeholder);
 }
 
-void AddRunOptions(CLI::App& app, RunOptions& options) {
-  AddInteger(app, "--threads", 1, Context::kMaxThreads, options.threads,
+void AddThreads(CLI::App& app, int64_t& threads) {
+  AddInteger(app, "--threads", 1, Context::kMaxThreads, threads,
              "Number of threads; results do not depend on it")
       ->default_str("all cores");
+}
+
+void AddRunOptions(CLI::App& app, RunOptions& options) {
+  AddThreads(app, options.threads);
   AddInteger(app, "--seed", 0, INT64_MAX, options.seed, "Seed of every random draw");
+}
+
+void FieldOptions::Add(CLI::App& app, const std::string& group, const std::vector<Field>& fields) {
+  app_ = &app;
+  const auto defaults = FieldsToJson(fields);
+  for (const Field& field : fields) {
+    const std::string key(field.key), help(field.help);
+    const auto& shown = defaults[key];
+    if (std::holds_alternative<FlagField>(field.value)) {
+      const std::string option = field.Option();
+      app.add_flag_function(
+             option + ",!--no-" + option.substr(2),
+             [this, key](int64_t count) { given_[key] = count > 0 ? "true" : "false"; },
+             help + (shown.get<bool>() ? " (default)" : ""))
+          ->group(group);
+      continue;
+    }
+    app.add_option_function<std::string>(
+           field.Option(), [this, key](const std::string& text) { given_[key] = text; }, help)
+        ->type_name(std::holds_alternative<ChoiceField>(field.value) ? "NAME"
+                    : std::holds_alternative<TextField>(field.value) ? "TEXT"
+                                                                     : "N")
+        ->default_str(shown.is_string() ? shown.get<std::string>()
+                      : shown.is_null() ? ""
+                                        : shown.dump())
+        ->group(group);
+  }
+}
+
+void FieldOptions::Apply(const std::vector<Field>& fields) const {
+  for (const Field& field : fields) {
+    if (const auto found = given_.find(field.key); found != given_.end())
+      FieldFromText(Who(*app_, field.Option()), found->second, field);
+  }
 }
 
 void AddFeatureOptions(CLI::App& app, FeatureArguments& arguments) {

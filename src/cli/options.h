@@ -5,11 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/fields.h"
 #include "favor/context.h"
 #include "favor/features.h"
 #include "favor/tensor.h"
@@ -48,6 +50,21 @@ struct RunOptions {
   }
 };
 void AddRunOptions(CLI::App& app, RunOptions& options);
+void AddThreads(CLI::App& app, int64_t& threads);  // --threads alone
+
+// Options that set fields of a config: kept as text until the config is known, so that presets and
+// files come first.
+class FieldOptions {
+ public:
+  // Under the heading `group`; defaults shown are the present values.
+  void Add(CLI::App& app, const std::string& group, const std::vector<Field>& fields);
+  // Sets those of `fields` that were given.
+  void Apply(const std::vector<Field>& fields) const;
+
+ private:
+  const CLI::App* app_ = nullptr;
+  std::map<std::string, std::string, std::less<>> given_;  // by key
+};
 
 // --map, --projection, --features, --omega-norm, --shared-omega, --kernel-epsilon, --oprf-a, and
 // --omega for a given ω.

@@ -39,10 +39,14 @@ Scratch<T>::Scratch(const Context& context, int64_t count) : pool_(context.impl(
   const size_t bytes = static_cast<size_t>(count) * sizeof(T);
   {
     const std::lock_guard lock(pool_.mutex);
+    // The smallest that is large enough: small requests leave large buffers to large ones.
+    Context::Impl::Buffer* best = nullptr;
     for (auto& buffer : pool_.free_buffers) {
-      if (buffer.bytes < bytes) continue;
-      buffer_ = std::move(buffer);
-      buffer = std::move(pool_.free_buffers.back());
+      if (buffer.bytes >= bytes && (best == nullptr || buffer.bytes < best->bytes)) best = &buffer;
+    }
+    if (best != nullptr) {
+      std::swap(*best, pool_.free_buffers.back());
+      buffer_ = std::move(pool_.free_buffers.back());
       pool_.free_buffers.pop_back();
       return;
     }

@@ -28,9 +28,10 @@ std::string Duration(double seconds) {
 
 }  // namespace
 
-Progress::Progress(std::string title, int64_t total, bool quiet)
+Progress::Progress(std::string title, int64_t total, bool quiet, int64_t first)
     : title_(std::move(title)),
       total_(std::max<int64_t>(total, 1)),
+      first_(first),
       quiet_(quiet),
       terminal_(isatty(STDERR_FILENO) == 1),
       start_(Clock::now()),
@@ -51,9 +52,11 @@ void Progress::Update(int64_t done, const std::string& note) {
   shown_ = true;
   const double share = static_cast<double>(done) / static_cast<double>(total_);
   const double elapsed = std::chrono::duration<double>(now - start_).count();
-  const std::string left = last       ? Duration(elapsed)
-                           : done > 0 ? Duration(elapsed / share - elapsed) + " left"
-                                      : "";
+  const std::string left = last            ? Duration(elapsed)
+                           : done > first_ ? Duration(elapsed * static_cast<double>(total_ - done) /
+                                                      static_cast<double>(done - first_)) +
+                                                 " left"
+                                           : "";
   if (!terminal_) {
     fmt::print(stderr, "{}: {}/{} {} {}\n", title_, done, total_, left, note);
     return;

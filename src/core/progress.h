@@ -10,8 +10,9 @@ namespace favor {
 
 class Progress {
  public:
-  // Shows nothing when `quiet`.
-  Progress(std::string title, int64_t total, bool quiet = false);
+  // Shows nothing when `quiet`. `first` of the total was done before: the time left counts from
+  // there.
+  Progress(std::string title, int64_t total, bool quiet = false, int64_t first = 0);
   ~Progress();  // ends the line of the bar
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -23,7 +24,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
 
   std::string title_;
-  int64_t total_;
+  int64_t total_, first_;
   bool quiet_;
   bool terminal_;
   bool shown_ = false;

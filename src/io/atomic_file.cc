@@ -14,6 +14,8 @@
 namespace favor::io {
 namespace {
 
+constexpr std::string_view kTemporaryPrefix = ".favor-", kTemporaryTemplate = ".favor-XXXXXX";
+
 mode_t CurrentUmask() {
   const mode_t mask = umask(0);
   umask(mask);
@@ -41,7 +43,7 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(ResolveLi
   }
   if (exists && access(target_.c_str(), W_OK) != 0) Fail("cannot be written");
   // A short name of its own, since the target's may be as long as a name can be.
-  temporary_ = (std::filesystem::path(target_).parent_path() / ".favor-XXXXXX").string();
+  temporary_ = (std::filesystem::path(target_).parent_path() / kTemporaryTemplate).string();
   descriptor_ = mkostemp(temporary_.data(), O_CLOEXEC);
   if (descriptor_ < 0) {
     temporary_.clear();
@@ -88,6 +90,11 @@ void AtomicFile::Commit() {
   const int status = close(descriptor_);
   descriptor_ = -1;
   if (status != 0) Fail("closing failed");
+}
+
+bool IsTemporary(const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename().string();
+  return name.size() == kTemporaryTemplate.size() && name.starts_with(kTemporaryPrefix);
 }
 
 void WriteFileAtomically(const std::string& path, std::string_view text) {

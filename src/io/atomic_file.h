@@ -33,6 +33,9 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
+// Whether a file has the name of such a temporary: left by a process that was killed.
+bool IsTemporary(const std::string& path);
+
 void WriteFileAtomically(const std::string& path, std::string_view text);
 
 }  // namespace favor::io

@@ -6,11 +6,13 @@
 
 namespace favor::io {
 
-// Waits for, then holds, an advisory lock on the folder of `path` (a lock on the file itself would
-// be lost when it is replaced).
+// Holds an advisory lock on the folder of `path` (a lock on the file itself would be lost when it
+// is replaced). Where another process has it, waits, or throws kIo.
 class FolderLock {
  public:
-  explicit FolderLock(const std::string& path);
+  enum class IfTaken { kWait, kThrow };
+
+  explicit FolderLock(const std::string& path, IfTaken if_taken = IfTaken::kWait);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;

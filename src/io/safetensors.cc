@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error_text.h"
+#include "io/atomic_file.h"
 
 namespace favor::io {
 namespace {
@@ -27,17 +28,35 @@ std::string_view DtypeOf() {
   if constexpr (std::is_same_v<T, int64_t>) return "I64";
 }
 
-// FNV-1a of the data and of the header without its checksum.
-std::string Checksum(std::span<const std::byte> data, Json header) {
+// FNV-1a.
+class Hash {
+ public:
+  void Add(std::span<const std::byte> bytes) {
+    for (const std::byte byte : bytes)
+      value_ = (value_ ^ static_cast<uint64_t>(byte)) * 0x100000001b3;
+  }
+  uint64_t value() const { return value_; }
+
+ private:
+  uint64_t value_ = 0xcbf29ce484222325;
+};
+
+std::string Dump(const Json& header) {
+  return header.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// Of the data, which `hash` has seen, and of the header without its checksum.
+std::string Checksum(Hash hash, Json header) {
   if (header.contains("__metadata__")) header["__metadata__"].erase("checksum");
-  uint64_t hash = 0xcbf29ce484222325;
-  const auto add = [&](std::span<const std::byte> bytes) {
-    for (const std::byte byte : bytes) hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001b3;
-  };
-  const std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
-  add(data);
-  add(std::as_bytes(std::span(text)));
-  return fmt::format("fnv1a:{:016x}", hash);
+  const std::string text = Dump(header);
+  hash.Add(std::as_bytes(std::span(text)));
+  return fmt::format("fnv1a:{:016x}", hash.value());
+}
+
+// Data begins aligned.
+std::string Padded(std::string text) {
+  text.append((8 - text.size() % 8) % 8, ' ');
+  return text;
 }
 
 class Parser {
@@ -64,8 +83,13 @@ class Parser {
     }
     CheckTiling(result);
     const auto checksum = result.metadata.find("checksum");
-    if (checksum != result.metadata.end() && checksum->second != Checksum(data_, header))
-      Fail("its checksum does not match its contents");
+    if (checksum != result.metadata.end()) {
+      Hash hash;
+      hash.Add(data_);
+      if (checksum->second != Checksum(hash, header) ||
+          std::string_view(text, header_bytes) != Padded(Dump(header)))
+        Fail("its checksum does not match its contents");
+    }
     return result;
   }
 
@@ -165,23 +189,42 @@ Safetensors ParseSafetensors(std::span<const std::byte> bytes, const std::string
   return Parser(bytes, name).Parse();
 }
 
-std::string SerializeSafetensors(const Safetensors& contents) {
-  std::string data;
+namespace {
+
+// Everything before the data.
+std::string HeaderOf(const Safetensors& contents) {
   Json header;
   header["__metadata__"] = contents.metadata;
+  size_t end = 0;
+  Hash hash;
   for (const auto& [key, entry] : contents.entries) {
-    const size_t begin = data.size();
-    data.append(reinterpret_cast<const char*>(entry.data.data()), entry.data.size());
-    header[key] = {
-        {"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {begin, data.size()}}};
+    const size_t begin = end;
+    end += entry.data.size();
+    hash.Add(entry.data);
+    header[key] = {{"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {begin, end}}};
   }
-  header["__metadata__"]["checksum"] = Checksum(std::as_bytes(std::span(data)), header);
-  std::string text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // data begins aligned
+  header["__metadata__"]["checksum"] = Checksum(hash, header);
+  const std::string text = Padded(Dump(header));
   std::string file(8, '\0');
   const uint64_t length = text.size();
   std::memcpy(file.data(), &length, 8);
-  return file + text + data;
+  return file + text;
+}
+
+}  // namespace
+
+std::string SerializeSafetensors(const Safetensors& contents) {
+  std::string file = HeaderOf(contents);
+  for (const auto& [key, entry] : contents.entries)
+    file.append(reinterpret_cast<const char*>(entry.data.data()), entry.data.size());
+  return file;
+}
+
+void WriteSafetensors(const std::string& path, const Safetensors& contents) {
+  AtomicFile file(path);
+  file.Write(HeaderOf(contents));
+  for (const auto& [key, entry] : contents.entries) file.Write(entry.data);
+  file.Commit();
 }
 
 }  // namespace favor::io

@@ -35,11 +35,14 @@ struct Safetensors {
 
 // Entries point into `bytes`. Checks every length and offset, that entries tile the data without
 // gap or overlap, and the checksum (FNV-1a of data and header, in the metadata as "checksum") where
-// there is one. Throws kInvalidData.
+// there is one; a header with a checksum must also be written as SerializeSafetensors does, so that
+// no byte of it can change unseen. Throws kInvalidData.
 Safetensors ParseSafetensors(std::span<const std::byte> bytes, const std::string& name);
 
 // The file's bytes, with a checksum added to the metadata.
 std::string SerializeSafetensors(const Safetensors& contents);
+// The same into a file, atomically and without a second copy in memory.
+void WriteSafetensors(const std::string& path, const Safetensors& contents);
 
 }  // namespace favor::io
 

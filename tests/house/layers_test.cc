@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 // Lower may not include higher; equals may not include each other unless they are the same folder.
 const std::map<std::string, int> kFloor = {
-    {"core", 0},   {"io", 1},     {"data", 1},  {"kernels", 2}, {"features", 3}, {"attention", 4},
+    {"core", 0},   {"io", 1},     {"data", 2},  {"kernels", 2}, {"features", 3}, {"attention", 4},
     {"layers", 5}, {"models", 6}, {"train", 7}, {"lab", 8},     {"cli", 9}};
 
 template <class Visit>

@@ -1,0 +1,126 @@
+// Transformers and Performers: decoders that predict the next token, encoders that fill in masked
+// ones or name a class.
+//
+//   favor::ModelConfig config = favor::Preset("tiny");
+//   config.vocab = 258;
+//   favor::Model model(config, /*seed=*/1);
+//   favor::Tensor logits = model.Logits(batch, favor::Context());   // [batch, length, vocab]
+#ifndef FAVOR_MODEL_H_
+#define FAVOR_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "favor/context.h"
+#include "favor/data.h"
+#include "favor/features.h"
+#include "favor/tensor.h"
+
+namespace favor {
+
+struct ModelConfig {
+  bool causal = true;   // decoder; false: encoder
+  int64_t vocab = 0;    // number of tokens
+  int64_t classes = 0;  // of a sequence classifier; 0: logits for tokens
+  int64_t width = 128;  // of a token's row
+  int64_t layers = 2;
+  int64_t heads = 4;                        // of queries; a divisor of width
+  int64_t kv_heads = 0;                     // of keys and values; a divisor of heads; 0: as many
+  int64_t ff = 512;                         // width inside feed-forward layers
+  std::string positions = "learned";        // learned, sinusoidal, rotary, none
+  int64_t max_length = 0;                   // of learned positions; 0: the length of training
+  std::string norm = "pre";                 // pre: x + f(norm(x)); post: norm(x + f(x))
+  std::string activation = "gelu";          // gelu, relu
+  bool tied = true;                         // output weights are those of the embedding
+  std::string attention = "linear";         // a name of AttentionNames()
+  FeatureOptions features{.features = 64};  // of linear attention
+};
+
+// tiny, and those of the paper: small, regular, protein. Vocabulary and the like are left open.
+ModelConfig Preset(std::string_view name);
+std::span<const std::string_view> PresetNames();
+
+// Throws kInvalidOption where no such model can be built.
+void CheckConfig(const ModelConfig& config);
+
+// How well targets were predicted, summed over `count` of them.
+struct Score {
+  double loss = 0;  // Σ −log p(target), nats
+  int64_t correct = 0, count = 0;
+
+  Score& operator+=(const Score& other);
+  double MeanLoss() const;  // nats a target
+  double Accuracy() const;
+  double Perplexity() const;
+  double BitsPerToken() const;
+};
+
+// Bytes that training or evaluation with batches of one shape takes.
+struct MemoryPlan {
+  int64_t parameters = 0, gradients = 0, optimizer = 0;
+  int64_t activations = 0;  // planned once, of all layers
+  int64_t attention = 0;    // what attention keeps for gradients, and its working memory
+  int64_t Total() const { return parameters + gradients + optimizer + activations + attention; }
+};
+
+namespace models {
+class Network;
+}
+
+class Model {
+ public:
+  // Weights are a pure function of the seed.
+  Model(const ModelConfig& config, uint64_t seed);
+  explicit Model(std::unique_ptr<models::Network> network);
+  ~Model();
+  Model(Model&&) noexcept;
+  Model& operator=(Model&&) noexcept;
+
+  // Of a checkpoint or the folder of a run (its best checkpoint where there is one, else the last).
+  static Model Load(const std::string& path);
+
+  const ModelConfig& config() const;
+  int64_t ParameterCount() const;
+  struct NamedParameter {
+    std::string name;
+    View value;
+  };
+  std::vector<NamedParameter> Parameters();
+
+  // [batch, length, vocab], or [batch, classes] of a classifier. Throws kInvalidData for tokens
+  // outside of the vocabulary and kInvalidOption for sequences longer than learned positions.
+  Tensor Logits(const Batch& batch, const Context& context);
+  Score Evaluate(const Batch& batch, const Context& context);
+
+  models::Network& network() { return *network_; }
+
+ private:
+  std::unique_ptr<models::Network> network_;
+};
+
+// Without building it.
+struct ModelSummary {
+  int64_t parameters = 0;
+  struct Part {
+    std::string name;  // "embedding", "layers.0", …, "output"
+    int64_t parameters;
+  };
+  std::vector<Part> parts;
+};
+ModelSummary Summarize(const ModelConfig& config);
+
+struct MemoryRequest {
+  int64_t batch = 1, length = 1;
+  bool training = true;
+  bool recompute = false;  // activations of a layer are computed again for its gradients
+  int threads = 1;         // each has working memory of its own
+};
+MemoryPlan PlanMemory(const ModelConfig& config, const MemoryRequest& request);
+
+}  // namespace favor
+
+#endif  // FAVOR_MODEL_H_

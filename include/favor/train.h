@@ -1,0 +1,119 @@
+// Training: a run is a config, and everything in it is a pure function of the config and the step,
+// so that a run that was killed continues bit for bit.
+//
+//   favor::RunConfig run{.data = "task:copy,length=16", .task = "causal"};
+//   run.model = favor::Preset("tiny");
+//   favor::Trainer trainer(run, context);
+//   while (trainer.step() < run.training.steps) trainer.Step();
+#ifndef FAVOR_TRAIN_H_
+#define FAVOR_TRAIN_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "favor/context.h"
+#include "favor/data.h"
+#include "favor/model.h"
+
+namespace favor {
+
+// Defaults of the Performers paper (A.1) where it gives one.
+struct TrainConfig {
+  int64_t steps = 1000;
+  int64_t batch = 8, length = 0;  // sequences a step and tokens of each; 0: the data's default
+  int64_t accumulate = 1;         // batches whose gradients make one step
+  double learning_rate = 1e-3;
+  std::string schedule = "cosine";  // cosine, constant; both after a linear warm-up
+  int64_t warmup = 100;             // steps
+  double final_rate = 0.1;          // of a cosine: the last learning rate, as a share of the first
+  double beta1 = 0.9, beta2 = 0.98, epsilon = 1e-9, weight_decay = 0.1;
+  double clip = 0.5;  // the largest norm of the gradient; 0: none
+  double dropout = 0.1;
+  int64_t redraw = 1000;   // steps between draws of ω; 0: one for the whole run
+  bool recompute = false;  // activations of a layer are computed again for its gradients
+  int64_t eval_every = 200, eval_batches = 16;  // steps; batches of the valid split, 0: all
+  int64_t save_every = 200;                     // steps
+  int64_t patience = 0;  // evaluations without a better loss until the run stops; 0: never
+  int64_t seed = 0;
+};
+std::span<const std::string_view> ScheduleNames();
+
+struct RunConfig {
+  std::string data;             // a file, or "task:NAME,…"
+  std::string task = "causal";  // a name of TaskNames()
+  ModelConfig model;
+  TrainConfig training;
+};
+
+// config.json of a run. Reading sets what the text holds and keeps the rest; it throws
+// kInvalidOption for unknown keys (naming the nearest) and values that cannot be.
+std::string ToJson(const RunConfig& config);
+void ReadRunConfig(std::string_view json, const std::string& who, RunConfig& config);
+
+struct StepReport {
+  int64_t step = 0;    // steps done
+  int64_t tokens = 0;  // read in this step
+  double loss = 0;     // nats a target
+  double accuracy = 0, learning_rate = 0, gradient_norm = 0;
+};
+
+class Trainer {
+ public:
+  // Completes the config: length, vocabulary, learned positions. `data`: instead of opening
+  // config.data. Throws where a given vocabulary is not the data's.
+  Trainer(const RunConfig& config, const Context& context,
+          std::shared_ptr<const Dataset> data = nullptr);
+  ~Trainer();
+
+  const RunConfig& config() const;
+  const Dataset& data() const;
+  Model& model();
+  int64_t step() const;
+  int64_t tokens() const;  // read so far
+
+  // One step of AdamW. Throws kInvalidData where loss or gradient is not finite, naming step and
+  // layer; the weights stay those of the step before.
+  StepReport Step();
+  // Without dropout, with the present ω. `batches` at most; 0: all.
+  Score Evaluate(Split split, int64_t batches);
+
+  // Weights, optimizer, and where the run stands. `note` is stored and given back.
+  void Save(const std::string& path, const std::string& note = "{}") const;
+  std::string Load(const std::string& path);
+  // Weights alone.
+  void SaveModel(const std::string& path) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+struct TrainOptions {
+  std::string out;      // the folder of the run
+  bool resume = false;  // continue the run that is there
+  bool quiet = false;   // no progress on stderr
+};
+
+struct TrainResult {
+  int64_t steps = 0, tokens = 0;
+  double loss = 0;  // of the last step
+  double seconds = 0;
+  bool stopped_early = false;
+  std::optional<Score> valid;  // of the last evaluation
+  double best_loss = 0;        // nats, of evaluations
+  int64_t best_step = 0;
+};
+
+// A run with its folder: config.json, log.jsonl, last.safetensors and best.safetensors. Throws
+// where the folder holds a run already and `resume` is not set, or holds another one.
+TrainResult Train(const RunConfig& config, const TrainOptions& options, const Context& context);
+
+// The config of a run's folder, if it holds one.
+std::optional<RunConfig> FindRun(const std::string& folder);
+
+}  // namespace favor
+
+#endif  // FAVOR_TRAIN_H_

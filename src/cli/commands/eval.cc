@@ -1,0 +1,100 @@
+// favor eval: how well a model predicts data it has not learned from.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "core/error_text.h"
+#include "core/progress.h"
+#include "favor/train.h"
+#include "models/checkpoint.h"
+#include "models/network.h"
+
+namespace favor::cli {
+namespace {
+
+struct Arguments {
+  std::string model, data, split = "valid";
+  int64_t batch = 0, length = 0, batches = 0, threads = 0;
+  bool json = false, quiet = false;
+};
+
+void Run(const Arguments& a) {
+  if (a.model.empty())
+    Throw(ErrorCode::kInvalidOption, "eval: --model",
+          "given nothing, expected a checkpoint or the folder of a run");
+  const std::string path = models::FindCheckpoint(a.model);
+  Model model(models::ReadNetwork(path));
+  RunConfig run;  // that the model was trained with
+  ReadRunConfig(models::Checkpoint(path).info().config, path, run);
+  if (!a.data.empty()) run.data = a.data;
+  const auto data =
+      OpenData(run.data, {.task = run.task, .seed = static_cast<uint64_t>(run.training.seed)});
+  if (data->vocab() != model.config().vocab || data->classes() != model.config().classes) {
+    Throw(ErrorCode::kInvalidData, Printable(run.data),
+          "has {} tokens and {} classes, but the model was trained with {} and {}", data->vocab(),
+          data->classes(), model.config().vocab, model.config().classes);
+  }
+  const int64_t batch = a.batch == 0 ? run.training.batch : a.batch;
+  const int64_t asked = a.length == 0 && a.data.empty() ? run.training.length : a.length;
+  const int64_t length = data->Length(asked);
+  const Split split = SplitNamed(a.split);
+  const int64_t all = data->Batches(split, batch, length);
+  const int64_t batches = a.batches == 0 ? all : std::min(all, a.batches);
+  const Context context({.threads = static_cast<int>(a.threads)});
+  Progress progress("eval", batches, a.quiet);
+  Score score;
+  for (int64_t i = 0; i < batches; ++i) {
+    score += model.Evaluate(data->EvalBatch(split, {.index = i, .batch = batch, .length = length}),
+                            context);
+    progress.Update(i + 1, fmt::format("loss {:.4f}", score.MeanLoss()));
+  }
+  if (a.json) {
+    PrintJson({{"model", path},
+               {"data", run.data},
+               {"split", a.split},
+               {"length", length},
+               {"tokens", score.count},
+               {"loss", score.MeanLoss()},
+               {"accuracy", score.Accuracy()},
+               {"perplexity", score.Perplexity()},
+               {"bits_per_token", score.BitsPerToken()}});
+    return;
+  }
+  fmt::print(
+      "{} of {}: {} targets, loss {:.4f}, accuracy {:.4f}, perplexity {:.3f}, {:.4f} bits a "
+      "token\n",
+      a.split, Printable(run.data), score.count, score.MeanLoss(), score.Accuracy(),
+      score.Perplexity(), score.BitsPerToken());
+}
+
+}  // namespace
+
+Command EvalCommand() {
+  return {.name = "eval",
+          .summary = "Measure how well a trained model predicts",
+          .example = "favor eval --model run --split test --json",
+          .setup = [](CLI::App& app) -> std::function<void()> {
+            const auto arguments = std::make_shared<Arguments>();
+            Arguments& a = *arguments;
+            AddPath(app, "--model", "PATH", a.model,
+                    "A checkpoint, or the folder of a run (its best checkpoint)");
+            AddPath(app, "--data", "FILE", a.data, "Data instead of the run's own");
+            AddChoice(app, "--split", {SplitNames().begin(), SplitNames().end()}, a.split,
+                      "Part of the data");
+            AddInteger(app, "--batch", 1, 1 << 20, a.batch, "Sequences at a time")
+                ->default_str("the run's");
+            AddInteger(app, "--length", 1, int64_t{1} << 24, a.length, "Tokens of a sequence")
+                ->default_str("the run's");
+            AddInteger(app, "--batches", 1, int64_t{1} << 40, a.batches, "Batches at most")
+                ->default_str("all");
+            AddThreads(app, a.threads);
+            app.add_flag("--json", a.json, "Print the result as JSON");
+            app.add_flag("--quiet", a.quiet, "No progress on stderr");
+            return [arguments] { Run(*arguments); };
+          }};
+}
+
+}  // namespace favor::cli

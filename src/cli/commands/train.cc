@@ -1,0 +1,87 @@
+// favor train: learns a model from data; a run that was stopped goes on where it was.
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/run_options.h"
+#include "core/error_text.h"
+#include "favor/train.h"
+
+namespace favor::cli {
+namespace {
+
+struct Arguments {
+  RunConfigOptions run;
+  std::string out;
+  bool resume = false, quiet = false, json = false;
+  int64_t threads = 0;
+};
+
+nlohmann::ordered_json ToJson(const TrainResult& result) {
+  nlohmann::ordered_json json = {{"steps", result.steps},
+                                 {"tokens", result.tokens},
+                                 {"loss", result.loss},
+                                 {"seconds", result.seconds},
+                                 {"stopped_early", result.stopped_early},
+                                 {"best_loss", result.best_loss},
+                                 {"best_step", result.best_step}};
+  if (result.valid) {
+    json["valid"] = {{"loss", result.valid->MeanLoss()},
+                     {"accuracy", result.valid->Accuracy()},
+                     {"perplexity", result.valid->Perplexity()},
+                     {"bits_per_token", result.valid->BitsPerToken()}};
+  }
+  return json;
+}
+
+void Run(const Arguments& a) {
+  if (a.out.empty())
+    Throw(ErrorCode::kInvalidOption, "train: --out", "given nothing, expected a folder");
+  std::optional<RunConfig> stored;
+  if (a.resume) stored = FindRun(a.out);
+  const RunConfig config = stored ? a.run.Agreeing(*stored, a.out) : a.run.Fresh();
+  if (config.data.empty()) {
+    Throw(ErrorCode::kInvalidOption, "train: --data",
+          "given nothing, expected a file or a task such as task:copy{}",
+          a.resume ? fmt::format(" ('{}' holds no run to resume)", Printable(a.out)) : "");
+  }
+  const Context context({.threads = static_cast<int>(a.threads)});
+  const TrainResult result =
+      Train(config, {.out = a.out, .resume = a.resume, .quiet = a.quiet}, context);
+  if (a.json) return PrintJson(nlohmann::json(ToJson(result)));
+  fmt::print("{} steps, {} tokens, {:.1f} s{}\n", result.steps, result.tokens, result.seconds,
+             result.stopped_early ? " (stopped early)" : "");
+  if (result.valid) {
+    fmt::print("valid: loss {:.4f}, accuracy {:.4f}, perplexity {:.3f}, {:.4f} bits a token\n",
+               result.valid->MeanLoss(), result.valid->Accuracy(), result.valid->Perplexity(),
+               result.valid->BitsPerToken());
+    fmt::print("best: loss {:.4f} at step {}\n", result.best_loss, result.best_step);
+  }
+  fmt::print("run: {}\n", Printable(a.out));
+}
+
+}  // namespace
+
+Command TrainCommand() {
+  return {.name = "train",
+          .summary = "Learn a model from data",
+          .example =
+              "favor train --data book.txt --task causal --preset tiny --steps 2000 "
+              "--out run\n  favor train --out run --resume",
+          .setup = [](CLI::App& app) -> std::function<void()> {
+            const auto arguments = std::make_shared<Arguments>();
+            Arguments& a = *arguments;
+            AddPath(app, "--out", "DIR", a.out,
+                    "Folder of the run: config.json, log.jsonl, last.safetensors, "
+                    "best.safetensors");
+            app.add_flag("--resume", a.resume,
+                         "Continue the run in --out, bit for bit; start it where there is none");
+            a.run.Add(app);
+            AddThreads(app, a.threads);
+            app.add_flag("--quiet", a.quiet, "No progress on stderr");
+            app.add_flag("--json", a.json, "Print the result as JSON");
+            return [arguments] { Run(*arguments); };
+          }};
+}
+
+}  // namespace favor::cli

@@ -1,0 +1,91 @@
+#include "cli/run_options.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/error_text.h"
+#include "io/input_file.h"
+#include "models/config_fields.h"
+#include "train/config_fields.h"
+
+namespace favor::cli {
+namespace {
+
+// What a preset says of a model.
+void ApplyPreset(const std::string& name, ModelConfig& model) {
+  const ModelConfig preset = Preset(name);
+  model.width = preset.width;
+  model.layers = preset.layers;
+  model.heads = preset.heads;
+  model.ff = preset.ff;
+  model.features.features = preset.features.features;
+}
+
+// 0 stands for what follows from the data, which the stored config has.
+void FillDerived(const RunConfig& stored, RunConfig& config) {
+  const auto fill = [](int64_t from, int64_t& to) {
+    if (to == 0) to = from;
+  };
+  fill(stored.training.length, config.training.length);
+  fill(stored.model.max_length, config.model.max_length);
+  fill(stored.model.vocab, config.model.vocab);
+  fill(stored.model.classes, config.model.classes);
+}
+
+}  // namespace
+
+void RunConfigOptions::AddPreset(CLI::App& app) {
+  AddChoice(app, "--preset", {PresetNames().begin(), PresetNames().end()}, preset_,
+            "Sizes of the model: tiny, or those of the Performers paper")
+      ->default_str("tiny");
+}
+
+void RunConfigOptions::Add(CLI::App& app) {
+  AddPreset(app);
+  AddPath(app, "--config", "FILE.json", config_,
+          "A config such as the config.json of a run; options override it");
+  RunConfig defaults;
+  models::ConfigFields model(defaults.model);
+  fields_.Add(app, "Data", train::DataFields(defaults));
+  fields_.Add(app, "Model", model.Chosen());
+  fields_.Add(app, "Training", train::TrainFields(defaults.training));
+}
+
+void RunConfigOptions::AddModel(CLI::App& app) {
+  AddPreset(app);
+  RunConfig defaults;
+  models::ConfigFields model(defaults.model);
+  fields_.Add(app, "Model", model.All());
+}
+
+void RunConfigOptions::Apply(RunConfig& config) const {
+  if (!preset_.empty()) ApplyPreset(preset_, config.model);
+  if (!config_.empty()) ReadRunConfig(io::InputFile(config_).ReadRest(), config_, config);
+  models::ConfigFields model(config.model);
+  fields_.Apply(train::DataFields(config));
+  fields_.Apply(model.All());
+  fields_.Apply(train::TrainFields(config.training));
+  model.Store();
+}
+
+RunConfig RunConfigOptions::Fresh() const {
+  RunConfig config;
+  Apply(config);
+  return config;
+}
+
+RunConfig RunConfigOptions::Agreeing(const RunConfig& stored, const std::string& folder) const {
+  RunConfig config = stored;
+  Apply(config);
+  FillDerived(stored, config);
+  const auto have = nlohmann::ordered_json::parse(ToJson(stored)).flatten(),
+             want = nlohmann::ordered_json::parse(ToJson(config)).flatten();
+  for (const auto& [key, value] : want.items()) {
+    if (have.contains(key) && have[key] == value) continue;
+    Throw(ErrorCode::kInvalidOption, "train", "{}: given {}, but the run in '{}' has {}",
+          key.substr(key.rfind('/') + 1), Printable(value.dump()), Printable(folder),
+          have.contains(key) ? Printable(have[key].dump()) : "none");
+  }
+  return config;
+}
+
+}  // namespace favor::cli

@@ -1,0 +1,34 @@
+// The options that describe a run or a model: a preset, then a config file, then single options.
+#ifndef FAVOR_CLI_RUN_OPTIONS_H_
+#define FAVOR_CLI_RUN_OPTIONS_H_
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "cli/options.h"
+#include "favor/train.h"
+
+namespace favor::cli {
+
+class RunConfigOptions {
+ public:
+  // --preset, --config, and an option for every field.
+  void Add(CLI::App& app);
+  // Those of a model alone, with --vocab and --classes.
+  void AddModel(CLI::App& app);
+
+  RunConfig Fresh() const;
+  // The config of a run that exists; throws where an option says otherwise.
+  RunConfig Agreeing(const RunConfig& stored, const std::string& folder) const;
+
+ private:
+  void AddPreset(CLI::App& app);
+  void Apply(RunConfig& config) const;
+
+  std::string preset_, config_;
+  FieldOptions fields_;
+};
+
+}  // namespace favor::cli
+
+#endif  // FAVOR_CLI_RUN_OPTIONS_H_

@@ -1,0 +1,66 @@
+// Associative recall: pairs of a key and a value, noise, then every key again in another order; its
+// value is asked for.
+//   k₁ v₁ … k_P v_P  noise × distance  k_π(1) v_π(1) … k_π(P)
+#include "core/error_text.h"
+#include "data/generated.h"
+
+namespace favor::data {
+namespace {
+
+constexpr int32_t kNoise = 8;  // different tokens of noise
+
+// Keys are 0 … symbols − 1, values the next `symbols` tokens, then noise.
+int64_t Symbols(const TaskValues& values) {
+  const int64_t symbols = values.at("symbols"), pairs = values.at("pairs");
+  return symbols == 0 ? std::max<int64_t>(16, pairs) : symbols;
+}
+
+TaskShape ShapeOf(const TaskValues& values) {
+  if (Symbols(values) < values.at("pairs")) {
+    Throw(ErrorCode::kInvalidOption, "task:recall",
+          "given {} symbols, expected at least {}, one a pair", values.at("symbols"),
+          values.at("pairs"));
+  }
+  return {.vocab = 2 * Symbols(values) + kNoise,
+          .length = 4 * values.at("pairs") - 1 + values.at("distance")};
+}
+
+Example Draw(const TaskValues& values, const RandomStream& stream) {
+  const int64_t pairs = values.at("pairs"), symbols = Symbols(values);
+  Drawer drawer(stream);
+  const std::vector<int32_t> keys = drawer.Different(pairs, symbols);
+  std::vector<int32_t> answers;
+  Example example;
+  for (const int32_t key : keys) {
+    answers.push_back(static_cast<int32_t>(symbols + drawer.Below(symbols)));
+    example.tokens.insert(example.tokens.end(), {key, answers.back()});
+  }
+  for (int64_t i = 0; i < values.at("distance"); ++i)
+    example.tokens.push_back(static_cast<int32_t>(2 * symbols + drawer.Below(kNoise)));
+  example.targets.assign(example.tokens.size(), kNoTarget);
+  for (const int32_t pair : drawer.Different(pairs, pairs)) {
+    const auto place = static_cast<size_t>(pair);
+    example.tokens.insert(example.tokens.end(), {keys[place], answers[place]});
+    example.targets.insert(example.targets.end(), {answers[place], kNoTarget});
+  }
+  example.tokens.pop_back();  // the last answer is asked for, not read
+  example.targets.pop_back();
+  return example;
+}
+
+}  // namespace
+
+GeneratedTask RecallTask() {
+  return {
+      .name = "recall",
+      .summary = "values of keys seen long before",
+      .task = "causal",
+      .parameters = {{"pairs", "of a key and a value", 8, 1, 1 << 12},
+                     {"distance", "tokens of noise between pairs and questions", 512, 0, 1 << 22},
+                     {"symbols", "different keys, and values; 0: as many as pairs, at least 16", 0,
+                      0, 1 << 16}},
+      .shape = ShapeOf,
+      .draw = Draw};
+}
+
+}  // namespace favor::data

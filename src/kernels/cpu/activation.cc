@@ -1,0 +1,66 @@
+#include "kernels/activation.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/activation.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.
+#include "core/parallel.h"
+#include "hwy/highway.h"
+#include "kernels/vector_math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace favor::kernels::cpu::HWY_NAMESPACE {
+
+// Loops without branches, which the compiler turns into code for this target.
+HWY_INLINE float NormalDistribution(float x) {
+  return 0.5f + 0.5f * vector_math::ErrorFunction(0.70710678f * x);
+}
+HWY_INLINE float NormalDensity(float x) { return 0.39894228f * vector_math::Exp(-0.5f * x * x); }
+
+void ActivateOnTarget(Activation f, const float* x, int64_t count, float* y) {
+  if (f == Activation::kRelu) {
+    for (int64_t i = 0; i < count; ++i) y[i] = vector_math::Select(x[i] > 0, x[i], 0.0f);
+  } else {
+    for (int64_t i = 0; i < count; ++i) y[i] = x[i] * NormalDistribution(x[i]);
+  }
+}
+
+void ActivateBackwardOnTarget(Activation f, const float* x, const float* grad_y, int64_t count,
+                              float* grad_x) {
+  if (f == Activation::kRelu) {
+    for (int64_t i = 0; i < count; ++i) grad_x[i] = vector_math::Select(x[i] > 0, grad_y[i], 0.0f);
+  } else {
+    for (int64_t i = 0; i < count; ++i)
+      grad_x[i] = grad_y[i] * (NormalDistribution(x[i]) + x[i] * NormalDensity(x[i]));
+  }
+}
+
+}  // namespace favor::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace favor::kernels::cpu {
+
+HWY_EXPORT(ActivateOnTarget);
+HWY_EXPORT(ActivateBackwardOnTarget);
+
+namespace {
+constexpr int64_t kTask = 16384;
+}
+
+void Activate(Activation f, const float* x, int64_t count, const Context& context, float* y) {
+  ParallelForBlocks(context, count, kTask, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(ActivateOnTarget)(f, x + begin, end - begin, y + begin);
+  });
+}
+
+void ActivateBackward(Activation f, const float* x, const float* grad_y, int64_t count,
+                      const Context& context, float* grad_x) {
+  ParallelForBlocks(context, count, kTask, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(ActivateBackwardOnTarget)
+    (f, x + begin, grad_y + begin, end - begin, grad_x + begin);
+  });
+}
+
+}  // namespace favor::kernels::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,44 @@
+// Products of matrices in memory: what layers are made of.
+#ifndef FAVOR_KERNELS_MATMUL_H_
+#define FAVOR_KERNELS_MATMUL_H_
+
+#include "favor/context.h"
+#include "favor/tensor.h"
+
+namespace favor::kernels {
+
+// C = A·B, or C += A·B with `add`. A is [rows, depth], B [depth, columns], C [rows, columns] with
+// contiguous rows; A and B may be transposed views. Nothing overlaps C.
+struct MatmulArguments {
+  ConstView a, b;
+  View c;
+  bool add = false;
+};
+
+namespace reference {
+void Matmul(const MatmulArguments& arguments, const Context& context);  // f64
+}
+namespace cpu {
+void Matmul(const MatmulArguments& arguments, const Context& context);  // f32
+}
+
+inline void Matmul(const MatmulArguments& arguments, const Context& context) {
+  if (arguments.c.type() == DataType::kF64) {
+    reference::Matmul(arguments, context);
+  } else {
+    cpu::Matmul(arguments, context);
+  }
+}
+
+// [rows, columns] seen as [columns, rows].
+inline ConstView Transposed(const ConstView& matrix) {
+  return {matrix.data(),
+          matrix.type(),
+          {matrix.size(1), matrix.size(0)},
+          {matrix.stride(1), matrix.stride(0)},
+          matrix.device()};
+}
+
+}  // namespace favor::kernels
+
+#endif  // FAVOR_KERNELS_MATMUL_H_

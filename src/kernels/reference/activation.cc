@@ -1,0 +1,42 @@
+#include "kernels/activation.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "core/parallel.h"
+
+namespace favor::kernels::reference {
+namespace {
+
+constexpr int64_t kTask = 4096;
+
+double Distribution(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+double Density(double x) {
+  return std::exp(-0.5 * x * x) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+}
+
+double Value(Activation f, double x) {
+  if (f == Activation::kRelu) return x > 0 ? x : 0;
+  return x * Distribution(x);
+}
+double Slope(Activation f, double x) {
+  if (f == Activation::kRelu) return x > 0 ? 1 : 0;
+  return Distribution(x) + x * Density(x);
+}
+
+}  // namespace
+
+void Activate(Activation f, const double* x, int64_t count, const Context& context, double* y) {
+  ParallelForBlocks(context, count, kTask, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) y[i] = Value(f, x[i]);
+  });
+}
+
+void ActivateBackward(Activation f, const double* x, const double* grad_y, int64_t count,
+                      const Context& context, double* grad_x) {
+  ParallelForBlocks(context, count, kTask, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) grad_x[i] = grad_y[i] * Slope(f, x[i]);
+  });
+}
+
+}  // namespace favor::kernels::reference

@@ -1,0 +1,60 @@
+// The memory of activations, planned once: the same walk first counts, then hands out pieces of one
+// allocation.
+//
+//   layers::Arena arena(type);
+//   model.Plan(arena);      // counts
+//   arena.Provide();
+//   model.Plan(arena);      // gets memory
+#ifndef FAVOR_LAYERS_ARENA_H_
+#define FAVOR_LAYERS_ARENA_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "favor/tensor.h"
+
+namespace favor::layers {
+
+class Arena {
+ public:
+  explicit Arena(DataType type) : type_(type) {}
+
+  // Row-major, aligned to 64 bytes; views without memory while counting.
+  View Take(const Shape& shape) {
+    void* at =
+        counting_ ? nullptr : static_cast<char*>(memory_.view().data()) + used_ * ItemBytes(type_);
+    used_ += (shape.Elements() + 15) / 16 * 16;
+    most_ = std::max(most_, used_);
+    return {at, type_, shape, RowMajorStrides(shape), Device{}};
+  }
+
+  // What is taken after Rewind(mark) shares memory with what was taken since Mark().
+  int64_t Mark() const { return used_; }
+  void Rewind(int64_t mark) { used_ = mark; }
+
+  int64_t Bytes() const { return most_ * ItemBytes(type_); }  // of the walk so far
+
+  void Count() {
+    counting_ = true;
+    used_ = most_ = 0;
+  }
+  // Memory for what was counted; what there is serves where it is enough.
+  void Provide() {
+    if (memory_.shape().rank() == 0 || memory_.shape()[0] < most_) {
+      memory_ = Tensor();  // the old goes first
+      memory_ = Tensor({most_}, type_);
+    }
+    counting_ = false;
+    used_ = 0;
+  }
+
+ private:
+  DataType type_;
+  bool counting_ = true;
+  int64_t used_ = 0, most_ = 0;
+  Tensor memory_;
+};
+
+}  // namespace favor::layers
+
+#endif  // FAVOR_LAYERS_ARENA_H_

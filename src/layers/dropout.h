@@ -1,0 +1,20 @@
+// Elements set to 0 at random, the others scaled so that the mean stays. What is dropped is a pure
+// function of the pass's stream, the place and the element: gradients draw it again.
+#ifndef FAVOR_LAYERS_DROPOUT_H_
+#define FAVOR_LAYERS_DROPOUT_H_
+
+#include <cstdint>
+
+#include "favor/tensor.h"
+#include "layers/pass.h"
+
+namespace favor::layers {
+
+// y = dropped(x); also the gradient, as the map is linear. x and y may be the same.
+void Drop(const Pass& pass, uint64_t place, ConstView x, View y);
+// y = x + dropped(branch).
+void AddDropped(const Pass& pass, uint64_t place, ConstView x, ConstView branch, View y);
+
+}  // namespace favor::layers
+
+#endif  // FAVOR_LAYERS_DROPOUT_H_

@@ -1,0 +1,44 @@
+// down(f(up(x))): each token by itself through a wider layer.
+#ifndef FAVOR_LAYERS_FEED_FORWARD_H_
+#define FAVOR_LAYERS_FEED_FORWARD_H_
+
+#include <string>
+
+#include "kernels/activation.h"
+#include "layers/arena.h"
+#include "layers/linear.h"
+
+namespace favor::layers {
+
+class FeedForward {
+ public:
+  FeedForward(ParameterSet& parameters, const std::string& name, int64_t width, int64_t ff,
+              kernels::Activation activation, double output_gain);
+
+  // What gradients need: the argument of the activation.
+  struct Activations {
+    View inner;  // [tokens, ff]
+  };
+  Activations Plan(Arena& arena, int64_t tokens) const { return {arena.Take({tokens, ff_})}; }
+  // What can be overwritten once a call is over.
+  struct Workspace {
+    View hidden, grad_hidden;  // [tokens, ff]
+  };
+  Workspace PlanWorkspace(Arena& arena, int64_t tokens, bool training) const;
+
+  void Forward(const Context& context, ConstView x, const Activations& a, const Workspace& w,
+               View y) const;
+  void Backward(const Context& context, ConstView x, const Activations& a, const Workspace& w,
+                ConstView grad_y, View grad_x);
+
+ private:
+  void Activate(const Context& context, const View& inner, const View& hidden) const;
+
+  int64_t ff_;
+  kernels::Activation activation_;
+  Linear up_, down_;
+};
+
+}  // namespace favor::layers
+
+#endif  // FAVOR_LAYERS_FEED_FORWARD_H_

@@ -1,0 +1,33 @@
+// y = (x − mean)/√(variance + ε)·gain + bias, over each row.
+#ifndef FAVOR_LAYERS_LAYER_NORM_H_
+#define FAVOR_LAYERS_LAYER_NORM_H_
+
+#include <string>
+
+#include "favor/context.h"
+#include "layers/parameter.h"
+
+namespace favor::layers {
+
+class LayerNorm {
+ public:
+  static constexpr double kEpsilon = 1e-5;
+
+  // "<name>.weight" and "<name>.bias", [width].
+  LayerNorm(ParameterSet& parameters, const std::string& name, int64_t width);
+
+  // x, y [rows, width]; `statistics` [rows, 2] receives each row's mean and 1/√(variance + ε).
+  void Forward(const Context& context, ConstView x, View statistics, View y) const;
+  // The same y again from what Forward left in `statistics`.
+  void Again(const Context& context, ConstView x, ConstView statistics, View y) const;
+  // grad_x = the gradient, or += with `add`; in the first case grad_y and grad_x may be the same.
+  void Backward(const Context& context, ConstView x, ConstView statistics, ConstView grad_y,
+                View grad_x, bool add);
+
+ private:
+  Parameter *weight_, *bias_;
+};
+
+}  // namespace favor::layers
+
+#endif  // FAVOR_LAYERS_LAYER_NORM_H_

@@ -1,0 +1,34 @@
+// y = x·Wᵀ + b.
+#ifndef FAVOR_LAYERS_LINEAR_H_
+#define FAVOR_LAYERS_LINEAR_H_
+
+#include <string>
+
+#include "favor/context.h"
+#include "layers/parameter.h"
+
+namespace favor::layers {
+
+class Linear {
+ public:
+  // "<name>.weight" [out, in] and "<name>.bias" [out]. Outputs of inputs of variance 1 have the
+  // variance gain².
+  Linear(ParameterSet& parameters, const std::string& name, int64_t in, int64_t out,
+         double gain = 1);
+
+  // x [rows, in], y [rows, out].
+  void Forward(const Context& context, ConstView x, View y) const;
+  // Adds to the gradients of W and b; grad_x = grad_y·W, or += with `add`.
+  void Backward(const Context& context, ConstView x, ConstView grad_y, View grad_x,
+                bool add = false);
+
+ private:
+  Parameter *weight_, *bias_;
+};
+
+// grad [columns] += the sum of rows.
+void AddColumnSums(const Context& context, ConstView rows, View grad);
+
+}  // namespace favor::layers
+
+#endif  // FAVOR_LAYERS_LINEAR_H_

@@ -1,0 +1,65 @@
+// Queries, keys and values from a token's row, attention in every head, and a mix of the heads.
+#ifndef FAVOR_LAYERS_MULTI_HEAD_ATTENTION_H_
+#define FAVOR_LAYERS_MULTI_HEAD_ATTENTION_H_
+
+#include <optional>
+#include <string>
+
+#include "favor/attention.h"
+#include "layers/arena.h"
+#include "layers/linear.h"
+#include "layers/positions.h"
+
+namespace favor::layers {
+
+struct AttentionShape {
+  int64_t width, heads, kv_heads;
+  int64_t dim() const { return width / heads; }
+  int64_t kv_width() const { return kv_heads * dim(); }
+};
+
+class MultiHeadAttention {
+ public:
+  // `options` says which attention; its plan is drawn by Redraw.
+  MultiHeadAttention(ParameterSet& parameters, const std::string& name, const AttentionShape& shape,
+                     const AttentionOptions& options, double output_gain);
+
+  // Draws ω anew: a pure function of (seed, redraw). Nothing to do for other attention.
+  void Redraw(uint64_t seed, uint64_t redraw);
+
+  struct Activations {
+    View q, k, v, attended;  // [tokens, width or kv_width]; q and k after rotation
+    AttentionRecord record;
+  };
+  Activations Plan(Arena& arena, int64_t tokens) const;
+  struct Workspace {
+    View grad_attended, grad_q, grad_k, grad_v;
+  };
+  Workspace PlanWorkspace(Arena& arena, int64_t tokens, bool training) const;
+  // Memory of a record of so many tokens.
+  int64_t RecordBytes(int64_t batch, int64_t length) const;
+
+  // How the rows of x are to be read.
+  struct Rows {
+    int64_t batch, length;
+    ConstView mask;                     // [batch, length], 0: padding; none: all exist
+    const WaveTable* rotary = nullptr;  // of head dim
+  };
+
+  // x, y [batch·length, width]. The record is filled where gradients will follow.
+  void Forward(const Context& context, const Rows& rows, ConstView x, Activations& a, bool training,
+               View y) const;
+  void Backward(const Context& context, const Rows& rows, ConstView x, const Activations& a,
+                const Workspace& w, ConstView grad_y, View grad_x);
+
+ private:
+  AttentionOptions OptionsFor(const Rows& rows, DataType type) const;
+
+  AttentionShape shape_;
+  AttentionOptions options_;
+  Linear query_, key_, value_, output_;
+};
+
+}  // namespace favor::layers
+
+#endif  // FAVOR_LAYERS_MULTI_HEAD_ATTENTION_H_

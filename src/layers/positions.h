@@ -1,0 +1,35 @@
+// Where a token stands, as functions of its position that are not learned: waves that are added to
+// embeddings, and rotations of queries and keys. Angles are position/10000^(2i/width).
+#ifndef FAVOR_LAYERS_POSITIONS_H_
+#define FAVOR_LAYERS_POSITIONS_H_
+
+#include <cstdint>
+
+#include "favor/context.h"
+#include "favor/tensor.h"
+
+namespace favor::layers {
+
+// cos and sin of the angles of positions 0 … length − 1, computed once for the longest sequence.
+class WaveTable {
+ public:
+  // `width` is even: width/2 angles a position.
+  WaveTable(int64_t width, DataType type) : width_(width), type_(type) {}
+
+  void Grow(int64_t length);
+
+  // x [batch·length, width] += sin in even columns, cos in odd ones.
+  void AddTo(const Context& context, int64_t length, View x) const;
+  // Turns each head's pairs of columns (i, i + width/2) of x [batch·length, heads·width] by the
+  // angle of the row's position, or back.
+  void Rotate(const Context& context, int64_t length, bool back, View x) const;
+
+ private:
+  int64_t width_;
+  DataType type_;
+  Tensor table_;  // [length, width/2, 2]: cos, sin
+};
+
+}  // namespace favor::layers
+
+#endif  // FAVOR_LAYERS_POSITIONS_H_

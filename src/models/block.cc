@@ -1,0 +1,149 @@
+#include "models/block.h"
+
+#include <cmath>
+
+#include "layers/dropout.h"
+
+namespace favor::models {
+namespace {
+
+layers::AttentionShape AttentionShapeOf(const ModelConfig& config) {
+  return {.width = config.width,
+          .heads = config.heads,
+          .kv_heads = config.kv_heads == 0 ? config.heads : config.kv_heads};
+}
+
+AttentionOptions AttentionOptionsOf(const ModelConfig& config) {
+  AttentionOptions options{.attention = config.attention, .causal = config.causal};
+  options.features = config.features;
+  const auto dim = static_cast<double>(config.width / config.heads);
+  // Frozen before any call: what suits queries and keys of variance 1, as they are at first.
+  if (options.features.map == "oprf" && options.features.oprf_a.empty())
+    options.features.oprf_a = {OptimalOprfA(2 * std::sqrt(dim), config.width / config.heads)};
+  return options;
+}
+
+std::string Name(int64_t layer, const char* part) {
+  return "layers." + std::to_string(layer) + "." + part;
+}
+
+// Branches add up over 2·layers residual connections: each starts with 1/(2·layers) of the
+// variance.
+double BranchGain(const ModelConfig& config) {
+  return 1 / std::sqrt(2.0 * static_cast<double>(config.layers));
+}
+
+}  // namespace
+
+Block::Block(layers::ParameterSet& parameters, const ModelConfig& config, int64_t layer)
+    : pre_norm_(config.norm == "pre"),
+      layer_(layer),
+      width_(config.width),
+      attention_norm_(parameters, Name(layer, "attention_norm"), config.width),
+      attention_(parameters, Name(layer, "attention"), AttentionShapeOf(config),
+                 AttentionOptionsOf(config), BranchGain(config)),
+      feed_forward_norm_(parameters, Name(layer, "feed_forward_norm"), config.width),
+      feed_forward_(
+          parameters, Name(layer, "feed_forward"), config.width, config.ff,
+          config.activation == "relu" ? kernels::Activation::kRelu : kernels::Activation::kGelu,
+          BranchGain(config)) {}
+
+Block::Activations Block::Plan(layers::Arena& arena, int64_t tokens) const {
+  const auto residual = [&] {
+    Residual r{.statistics = arena.Take({tokens, 2}), .sum = {}};
+    if (!pre_norm_) r.sum = arena.Take({tokens, width_});
+    return r;
+  };
+  return {.attention_residual = residual(),
+          .feed_forward_residual = residual(),
+          .attention = attention_.Plan(arena, tokens),
+          .middle = arena.Take({tokens, width_}),
+          .feed_forward = feed_forward_.Plan(arena, tokens)};
+}
+
+Block::Workspace Block::PlanWorkspace(layers::Arena& arena, int64_t tokens, bool training) const {
+  Workspace w;
+  w.normed = arena.Take({tokens, width_});
+  w.branch = arena.Take({tokens, width_});
+  if (training) {
+    w.grad_normed = arena.Take({tokens, width_});
+    if (!pre_norm_) w.grad_sum = arena.Take({tokens, width_});
+  }
+  // The two sublayers never run at the same time.
+  const int64_t mark = arena.Mark();
+  w.attention = attention_.PlanWorkspace(arena, tokens, training);
+  const int64_t end = arena.Mark();
+  arena.Rewind(mark);
+  w.feed_forward = feed_forward_.PlanWorkspace(arena, tokens, training);
+  if (arena.Mark() < end) arena.Rewind(end);
+  return w;
+}
+
+template <class Sublayer>
+void Block::ResidualForward(const layers::Pass& pass, uint64_t place, const layers::LayerNorm& norm,
+                            ConstView x, const Residual& r, const Workspace& w,
+                            const Sublayer& sublayer, View y) const {
+  if (pre_norm_) {
+    norm.Forward(pass.context, x, r.statistics, w.normed);
+    sublayer(w.normed, w.branch);
+    layers::AddDropped(pass, place, x, w.branch, y);
+  } else {
+    sublayer(x, w.branch);
+    layers::AddDropped(pass, place, x, w.branch, r.sum);
+    norm.Forward(pass.context, r.sum, r.statistics, y);
+  }
+}
+
+template <class SublayerBackward>
+void Block::ResidualBackward(const layers::Pass& pass, uint64_t place, layers::LayerNorm& norm,
+                             ConstView x, const Residual& r, const Workspace& w,
+                             const SublayerBackward& backward, View grad) {
+  if (pre_norm_) {
+    norm.Again(pass.context, x, r.statistics, w.normed);
+    layers::Drop(pass, place, grad, w.branch);
+    backward(w.normed, w.branch, w.grad_normed);
+    norm.Backward(pass.context, x, r.statistics, w.grad_normed, grad, /*add=*/true);
+  } else {
+    norm.Backward(pass.context, r.sum, r.statistics, grad, w.grad_sum, /*add=*/false);
+    layers::Drop(pass, place, w.grad_sum, w.branch);
+    backward(x, w.branch, w.grad_normed);
+    const layers::Pass exact{.context = pass.context};
+    layers::AddDropped(exact, place, w.grad_sum, w.grad_normed, grad);
+  }
+}
+
+void Block::Forward(const layers::Pass& pass, const Rows& rows, ConstView x, Activations& a,
+                    const Workspace& w, bool training, View y) const {
+  const auto place = static_cast<uint64_t>(2 * layer_);
+  ResidualForward(
+      pass, place, attention_norm_, x, a.attention_residual, w,
+      [&](ConstView in, View out) {
+        attention_.Forward(pass.context, rows, in, a.attention, training, out);
+      },
+      a.middle);
+  ResidualForward(
+      pass, place + 1, feed_forward_norm_, a.middle, a.feed_forward_residual, w,
+      [&](ConstView in, View out) {
+        feed_forward_.Forward(pass.context, in, a.feed_forward, w.feed_forward, out);
+      },
+      y);
+}
+
+void Block::Backward(const layers::Pass& pass, const Rows& rows, ConstView x, const Activations& a,
+                     const Workspace& w, View grad) {
+  const auto place = static_cast<uint64_t>(2 * layer_);
+  ResidualBackward(
+      pass, place + 1, feed_forward_norm_, a.middle, a.feed_forward_residual, w,
+      [&](ConstView in, ConstView grad_out, View grad_in) {
+        feed_forward_.Backward(pass.context, in, a.feed_forward, w.feed_forward, grad_out, grad_in);
+      },
+      grad);
+  ResidualBackward(
+      pass, place, attention_norm_, x, a.attention_residual, w,
+      [&](ConstView in, ConstView grad_out, View grad_in) {
+        attention_.Backward(pass.context, rows, in, a.attention, w.attention, grad_out, grad_in);
+      },
+      grad);
+}
+
+}  // namespace favor::models

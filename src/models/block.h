@@ -1,0 +1,74 @@
+// One layer of a Transformer: attention and a feed-forward layer, each with a residual connection,
+// a norm and dropout.
+#ifndef FAVOR_MODELS_BLOCK_H_
+#define FAVOR_MODELS_BLOCK_H_
+
+#include <string>
+
+#include "favor/model.h"
+#include "layers/feed_forward.h"
+#include "layers/layer_norm.h"
+#include "layers/multi_head_attention.h"
+#include "layers/pass.h"
+
+namespace favor::models {
+
+class Block {
+ public:
+  Block(layers::ParameterSet& parameters, const ModelConfig& config, int64_t layer);
+
+  void Redraw(uint64_t seed, uint64_t redraw) { attention_.Redraw(seed, redraw); }
+
+  // Kept for gradients.
+  struct Residual {
+    View statistics;  // of the norm, [tokens, 2]
+    View sum;         // post-norm only: what the norm reads
+  };
+  struct Activations {
+    Residual attention_residual, feed_forward_residual;
+    layers::MultiHeadAttention::Activations attention;
+    View middle;  // after attention, [tokens, width]
+    layers::FeedForward::Activations feed_forward;
+  };
+  Activations Plan(layers::Arena& arena, int64_t tokens) const;
+
+  // Overwritten by every call; one for all layers.
+  struct Workspace {
+    View normed, branch, grad_normed, grad_sum;  // [tokens, width]
+    layers::MultiHeadAttention::Workspace attention;
+    layers::FeedForward::Workspace feed_forward;
+  };
+  Workspace PlanWorkspace(layers::Arena& arena, int64_t tokens, bool training) const;
+  int64_t RecordBytes(int64_t batch, int64_t length) const {
+    return attention_.RecordBytes(batch, length);
+  }
+
+  using Rows = layers::MultiHeadAttention::Rows;
+
+  void Forward(const layers::Pass& pass, const Rows& rows, ConstView x, Activations& a,
+               const Workspace& w, bool training, View y) const;
+  // `grad` holds the gradient of y and receives that of x.
+  void Backward(const layers::Pass& pass, const Rows& rows, ConstView x, const Activations& a,
+                const Workspace& w, View grad);
+
+ private:
+  template <class Sublayer>
+  void ResidualForward(const layers::Pass& pass, uint64_t place, const layers::LayerNorm& norm,
+                       ConstView x, const Residual& r, const Workspace& w, const Sublayer& sublayer,
+                       View y) const;
+  template <class SublayerBackward>
+  void ResidualBackward(const layers::Pass& pass, uint64_t place, layers::LayerNorm& norm,
+                        ConstView x, const Residual& r, const Workspace& w,
+                        const SublayerBackward& backward, View grad);
+
+  bool pre_norm_;
+  int64_t layer_, width_;
+  layers::LayerNorm attention_norm_;
+  layers::MultiHeadAttention attention_;
+  layers::LayerNorm feed_forward_norm_;
+  layers::FeedForward feed_forward_;
+};
+
+}  // namespace favor::models
+
+#endif  // FAVOR_MODELS_BLOCK_H_

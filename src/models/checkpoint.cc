@@ -1,0 +1,136 @@
+#include "models/checkpoint.h"
+
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/error_text.h"
+#include "io/input_file.h"
+#include "models/config_fields.h"
+
+namespace favor::models {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kFormat = "favor checkpoint 1";
+
+std::vector<int64_t> Sizes(const Shape& shape) {
+  std::vector<int64_t> sizes;
+  for (int axis = 0; axis < shape.rank(); ++axis) sizes.push_back(shape[axis]);
+  return sizes;
+}
+
+io::SafetensorsEntry EntryOf(const ConstView& values) {
+  return {.dtype = "F32",
+          .shape = Sizes(values.shape()),
+          .data = std::span(static_cast<const std::byte*>(values.data()),
+                            static_cast<size_t>(values.shape().Elements()) * sizeof(float))};
+}
+
+uint64_t ParseNumber(const std::string& text, const std::string& who) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    Throw(ErrorCode::kInvalidData, Printable(who), "damaged checkpoint: '{}' is no number",
+          Printable(text));
+  return value;
+}
+
+}  // namespace
+
+void WriteCheckpoint(const std::string& path, const Network& network, const CheckpointInfo& info,
+                     std::span<const NamedTensor> more) {
+  io::Safetensors file;
+  file.metadata = {{"format", std::string(kFormat)},
+                   {"config", info.config},
+                   {"state", info.state},
+                   {"seed", std::to_string(info.seed)},
+                   {"redraw", std::to_string(info.redraw)}};
+  for (const auto& parameter : network.parameters().all())
+    file.entries[parameter->name] = EntryOf(std::as_const(parameter->value));
+  for (const NamedTensor& tensor : more) file.entries[tensor.name] = EntryOf(tensor.values);
+  io::WriteSafetensors(path, file);
+}
+
+Checkpoint::Checkpoint(const std::string& path)
+    : Checkpoint(io::InputFile(path).ReadRest(), path) {}
+
+Checkpoint::Checkpoint(std::string bytes, const std::string& name)
+    : name_(name),
+      bytes_(std::move(bytes)),
+      file_(io::ParseSafetensors(std::as_bytes(std::span(bytes_)), name_)) {
+  const auto format = file_.metadata.find("format");
+  if (format == file_.metadata.end() || format->second != kFormat ||
+      !file_.metadata.contains("checksum"))
+    Throw(ErrorCode::kInvalidData, Printable(name_), "no checkpoint of favor");
+  info_ = {.config = file_.Metadata("config", name_),
+           .state = file_.Metadata("state", name_),
+           .seed = ParseNumber(file_.Metadata("seed", name_), name_),
+           .redraw = ParseNumber(file_.Metadata("redraw", name_), name_)};
+  model_ = ModelConfigFromJson(info_.config, name_);
+}
+
+void Checkpoint::CheckShape(const std::string& name, const Shape& shape) const {
+  const io::SafetensorsEntry& entry = file_.Entry(name, name_);
+  if (entry.dtype != "F32" || entry.shape != Sizes(shape)) {
+    Throw(ErrorCode::kInvalidData, Printable(name_), "{}: given {} [{}], expected F32 {}", name,
+          entry.dtype, fmt::join(entry.shape, ", "), shape.ToString());
+  }
+}
+
+void Checkpoint::Read(const std::string& name, View to) const {
+  CheckShape(name, to.shape());
+  const io::SafetensorsEntry& entry = file_.Entry(name, name_);
+  std::memcpy(to.data(), entry.data.data(), entry.data.size());
+}
+
+std::unique_ptr<Network> Checkpoint::MakeNetwork() const {
+  const auto shapes = Network::Make(model_, {.shapes_only = true});
+  for (const auto& parameter : shapes->parameters().all())
+    CheckShape(parameter->name, parameter->shape);
+  auto network = Network::Make(model_, {.seed = info_.seed, .draw = false});
+  network->Redraw(info_.redraw);
+  for (const auto& parameter : network->parameters().all()) Read(parameter->name, parameter->value);
+  return network;
+}
+
+ModelConfig ModelConfigFromJson(std::string_view config, const std::string& who) {
+  const Json json = Json::parse(config, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("model"))
+    Throw(ErrorCode::kInvalidData, Printable(who), "its config has no section \"model\"");
+  ModelConfig model;
+  ConfigFields fields(model);
+  FieldsFromJson(Printable(who), json["model"], fields.All());
+  fields.Store();
+  CheckConfig(model);
+  return model;
+}
+
+std::string FindCheckpoint(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return path;
+  for (const std::string_view name : {kBestName, kLastName}) {
+    const fs::path file = fs::path(path) / name;
+    if (fs::exists(file, ignored)) return file.string();
+  }
+  Throw(ErrorCode::kIo, Printable(path), "no checkpoint here, expected {} or {}", kBestName,
+        kLastName);
+}
+
+std::unique_ptr<Network> ReadNetwork(const std::string& path) {
+  const Checkpoint checkpoint(path);
+  // A checkpoint in a run's folder belongs to the config beside it.
+  const std::filesystem::path config = std::filesystem::path(path).parent_path() / kConfigName;
+  std::error_code ignored;
+  if (std::filesystem::exists(config, ignored) &&
+      io::InputFile(config.string()).ReadRest() != checkpoint.info().config) {
+    Throw(ErrorCode::kInvalidData, Printable(config.string()),
+          "damaged or changed: it is not the config that {} was made with", Printable(path));
+  }
+  return checkpoint.MakeNetwork();
+}
+
+}  // namespace favor::models

@@ -1,0 +1,69 @@
+// A model in a file: one safetensors file with the weights by name and, in its metadata, the config
+// of the run as JSON and where training stood. One file is one commit point.
+#ifndef FAVOR_MODELS_CHECKPOINT_H_
+#define FAVOR_MODELS_CHECKPOINT_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "favor/model.h"
+#include "io/safetensors.h"
+#include "models/network.h"
+
+namespace favor::models {
+
+constexpr std::string_view kLastName = "last.safetensors", kBestName = "best.safetensors",
+                           kConfigName = "config.json", kLogName = "log.jsonl";
+
+// What a checkpoint says beside its numbers.
+struct CheckpointInfo {
+  std::string config;  // JSON of the run: "model" is the section that matters here
+  std::string state;   // JSON of training, opaque here
+  uint64_t seed = 0, redraw = 0;
+};
+
+// Numbers to store beside the weights, such as those of the optimizer; not in files without them.
+struct NamedTensor {
+  std::string name;
+  ConstView values;
+};
+
+void WriteCheckpoint(const std::string& path, const Network& network, const CheckpointInfo& info,
+                     std::span<const NamedTensor> more);
+
+// A checkpoint in memory, checked: its checksum, and that it is one.
+class Checkpoint {
+ public:
+  explicit Checkpoint(const std::string& path);
+  Checkpoint(std::string bytes, const std::string& name);
+
+  const CheckpointInfo& info() const { return info_; }
+  const ModelConfig& model() const { return model_; }
+  // Throws where the tensor is missing or has another shape.
+  void CheckShape(const std::string& name, const Shape& shape) const;
+  // Fills `to`; throws likewise.
+  void Read(const std::string& name, View to) const;
+  // A network with these weights. Nothing is allocated before all shapes are known to fit.
+  std::unique_ptr<Network> MakeNetwork() const;
+
+ private:
+  std::string name_, bytes_;
+  io::Safetensors file_;
+  CheckpointInfo info_;
+  ModelConfig model_;
+};
+
+// The "model" section of a run's config.
+ModelConfig ModelConfigFromJson(std::string_view config, const std::string& who);
+
+// The file itself, or the best (else the last) checkpoint of a run's folder, whose config.json must
+// be the one the checkpoint was made with. Throws kIo where there is none.
+std::string FindCheckpoint(const std::string& path);
+
+std::unique_ptr<Network> ReadNetwork(const std::string& path);
+
+}  // namespace favor::models
+
+#endif  // FAVOR_MODELS_CHECKPOINT_H_

@@ -1,0 +1,93 @@
+#include "models/classifier.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/parallel.h"
+#include "layers/cross_entropy.h"
+#include "layers/dispatch.h"
+
+namespace favor::models {
+namespace {
+
+// weight(sequence, position): 1/(number of tokens that exist), 0 for padding.
+std::vector<double> PoolingWeights(const Batch& batch) {
+  std::vector<double> weights(batch.tokens.size(), 1.0 / static_cast<double>(batch.length));
+  if (batch.mask.empty()) return weights;
+  for (int64_t sequence = 0; sequence < batch.batch; ++sequence) {
+    const auto first = static_cast<size_t>(sequence * batch.length);
+    double exist = 0;
+    for (size_t i = 0; i < static_cast<size_t>(batch.length); ++i) exist += batch.mask[first + i];
+    for (size_t i = 0; i < static_cast<size_t>(batch.length); ++i)
+      weights[first + i] = exist > 0 ? batch.mask[first + i] / exist : 0;
+  }
+  return weights;
+}
+
+}  // namespace
+
+Classifier::Classifier(const ModelConfig& config, const NetworkOptions& options)
+    : Network(config, options), output_(parameters_, "classifier", config.width, config.classes) {}
+
+void Classifier::PlanHead(layers::Arena& arena, const Transformer::Shape& shape) {
+  pooled_ = arena.Take({shape.batch, config_.width});
+  grad_pooled_ = arena.Take({shape.batch, config_.width});
+  logits_ = arena.Take({shape.batch, config_.classes});
+}
+
+void Classifier::PooledLogits(const Batch& batch, const layers::Pass& pass) {
+  const ConstView hidden = body_.Forward(pass, batch, activations_);
+  const std::vector<double> weights = PoolingWeights(batch);
+  layers::WithType(hidden.type(), [&]<class T>(T) {
+    const int64_t width = config_.width;
+    ParallelFor(pass.context, batch.batch, [&](int64_t sequence) {
+      std::vector<double> sum(static_cast<size_t>(width), 0.0);
+      for (int64_t i = sequence * batch.length; i < (sequence + 1) * batch.length; ++i) {
+        const T* row = hidden.Data<T>() + i * width;
+        const double weight = weights[static_cast<size_t>(i)];
+        if (weight == 0) continue;
+        for (int64_t j = 0; j < width; ++j)
+          sum[static_cast<size_t>(j)] += weight * static_cast<double>(row[j]);
+      }
+      std::ranges::transform(sum, pooled_.Data<T>() + sequence * width,
+                             [](double value) { return static_cast<T>(value); });
+    });
+  });
+  output_.Forward(pass.context, pooled_, logits_);
+}
+
+Score Classifier::Forward(const Batch& batch, const layers::Pass& pass) {
+  PooledLogits(batch, pass);
+  return layers::CrossEntropy(pass.context, logits_, batch.targets, /*grad_scale=*/0);
+}
+
+Score Classifier::ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale) {
+  PooledLogits(batch, pass);
+  const Score score = layers::CrossEntropy(pass.context, logits_, batch.targets, grad_scale);
+  if (!std::isfinite(score.loss)) return score;
+  output_.Backward(pass.context, pooled_, logits_, grad_pooled_);
+  const std::vector<double> weights = PoolingWeights(batch);
+  layers::WithType(logits_.type(), [&]<class T>(T) {
+    const int64_t width = config_.width;
+    ParallelForBlocks(pass.context, batch.batch * batch.length, layers::RowsOfTask(width),
+                      [&](int64_t begin, int64_t end) {
+                        for (int64_t i = begin; i < end; ++i) {
+                          const T weight = static_cast<T>(weights[static_cast<size_t>(i)]);
+                          const T* from = grad_pooled_.Data<T>() + i / batch.length * width;
+                          T* to = activations_.grad.Data<T>() + i * width;
+                          for (int64_t j = 0; j < width; ++j) to[j] = weight * from[j];
+                        }
+                      });
+  });
+  body_.Backward(pass, batch, activations_);
+  return score;
+}
+
+Tensor Classifier::ForwardLogits(const Batch& batch, const layers::Pass& pass) {
+  PooledLogits(batch, pass);
+  Tensor logits({batch.batch, config_.classes}, logits_.type());
+  Copy(logits_, logits);
+  return logits;
+}
+
+}  // namespace favor::models

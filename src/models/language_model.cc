@@ -1,0 +1,114 @@
+#include "models/language_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/matmul.h"
+#include "layers/cross_entropy.h"
+
+namespace favor::models {
+namespace {
+
+// Copies rows of `width` items: to[i] = from[rows[i]] or, back, to[rows[i]] = from[i].
+void Gather(const ConstView& from, std::span<const int64_t> rows, const View& to) {
+  const auto bytes = static_cast<size_t>(from.size(1) * ItemBytes(from.type()));
+  auto* out = static_cast<char*>(to.data());
+  for (const int64_t row : rows) {
+    std::memcpy(out, static_cast<const char*>(from.data()) + static_cast<size_t>(row) * bytes,
+                bytes);
+    out += bytes;
+  }
+}
+void Scatter(const ConstView& from, std::span<const int64_t> rows, const View& to) {
+  const auto bytes = static_cast<size_t>(from.size(1) * ItemBytes(from.type()));
+  const auto* in = static_cast<const char*>(from.data());
+  for (const int64_t row : rows) {
+    std::memcpy(static_cast<char*>(to.data()) + static_cast<size_t>(row) * bytes, in, bytes);
+    in += bytes;
+  }
+}
+
+}  // namespace
+
+LanguageModel::LanguageModel(const ModelConfig& config, const NetworkOptions& options)
+    : Network(config, options),
+      output_(config.tied
+                  ? &body_.tokens().weight()
+                  : &parameters_.Add(
+                        "output.weight", {config.vocab, config.width},
+                        {.deviation = 1 / std::sqrt(static_cast<double>(config.width))}, true)) {}
+
+int64_t LanguageModel::ChunkRows() const {
+  return std::clamp<int64_t>((int64_t{1} << 20) / config_.vocab, 256, 4096);
+}
+
+void LanguageModel::PlanHead(layers::Arena& arena, const Transformer::Shape& shape) {
+  const int64_t rows = std::min(ChunkRows(), shape.tokens());
+  logits_ = arena.Take({rows, config_.vocab});
+  rows_ = arena.Take({rows, config_.width});
+  grad_rows_ = shape.training ? arena.Take({rows, config_.width}) : View();
+}
+
+Score LanguageModel::Forward(const Batch& batch, const layers::Pass& pass) {
+  const ConstView hidden = body_.Forward(pass, batch, activations_);
+  return Loss(pass.context, hidden, batch.targets, /*grad_scale=*/0);
+}
+
+Score LanguageModel::ForwardBackward(const Batch& batch, const layers::Pass& pass,
+                                     double grad_scale) {
+  const ConstView hidden = body_.Forward(pass, batch, activations_);
+  const Score score = Loss(pass.context, hidden, batch.targets, grad_scale);
+  if (std::isfinite(score.loss)) body_.Backward(pass, batch, activations_);
+  return score;
+}
+
+Tensor LanguageModel::ForwardLogits(const Batch& batch, const layers::Pass& pass) {
+  const ConstView hidden = body_.Forward(pass, batch, activations_);
+  Tensor logits({batch.batch, batch.length, config_.vocab}, hidden.type());
+  const Shape rows{hidden.size(0), config_.vocab};
+  kernels::Matmul(
+      {hidden, kernels::Transposed(output_->value),
+       View(logits.view().data(), hidden.type(), rows, RowMajorStrides(rows), Device{})},
+      pass.context);
+  return logits;
+}
+
+Score LanguageModel::Loss(const Context& context, ConstView hidden,
+                          std::span<const int32_t> targets, double grad_scale) {
+  const View grad_hidden = activations_.grad;
+  if (grad_scale != 0) {
+    std::memset(
+        grad_hidden.data(), 0,
+        static_cast<size_t>(grad_hidden.shape().Elements() * ItemBytes(grad_hidden.type())));
+  }
+  std::vector<int64_t> places;
+  std::vector<int32_t> asked;
+  Score score;
+  const auto flush = [&] {
+    if (asked.empty()) return;
+    const auto count = static_cast<int64_t>(asked.size());
+    const View logits = logits_.Range(0, 0, count), rows = rows_.Range(0, 0, count);
+    Gather(hidden, places, rows);
+    kernels::Matmul({rows, kernels::Transposed(output_->value), logits}, context);
+    score += layers::CrossEntropy(context, logits, asked, grad_scale);
+    if (grad_scale != 0) {
+      const View grad_rows = grad_rows_.Range(0, 0, count);
+      kernels::Matmul({logits, output_->value, grad_rows}, context);
+      kernels::Matmul({kernels::Transposed(logits), rows, output_->grad, /*add=*/true}, context);
+      Scatter(grad_rows, places, grad_hidden);
+    }
+    places.clear();
+    asked.clear();
+  };
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i] == kNoTarget) continue;
+    places.push_back(static_cast<int64_t>(i));
+    asked.push_back(targets[i]);
+    if (static_cast<int64_t>(asked.size()) == logits_.size(0)) flush();
+  }
+  flush();
+  return score;
+}
+
+}  // namespace favor::models

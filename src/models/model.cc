@@ -1,0 +1,69 @@
+// The public face of a network, and what can be said of one without building it.
+#include <algorithm>
+
+#include "favor/model.h"
+#include "models/checkpoint.h"
+#include "models/network.h"
+
+namespace favor {
+
+Model::Model(const ModelConfig& config, uint64_t seed)
+    : network_(models::Network::Make(config, {.seed = seed})) {}
+Model::Model(std::unique_ptr<models::Network> network) : network_(std::move(network)) {}
+Model::~Model() = default;
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
+
+Model Model::Load(const std::string& path) {
+  return Model(models::ReadNetwork(models::FindCheckpoint(path)));
+}
+
+const ModelConfig& Model::config() const { return network_->config(); }
+int64_t Model::ParameterCount() const { return network_->parameters().Count(); }
+
+std::vector<Model::NamedParameter> Model::Parameters() {
+  std::vector<NamedParameter> named;
+  for (const auto& parameter : network_->parameters().all())
+    named.push_back({parameter->name, parameter->value});
+  return named;
+}
+
+Tensor Model::Logits(const Batch& batch, const Context& context) {
+  return network_->Logits(batch, {.context = context});
+}
+Score Model::Evaluate(const Batch& batch, const Context& context) {
+  return network_->Evaluate(batch, {.context = context});
+}
+
+ModelSummary Summarize(const ModelConfig& config) {
+  const auto network = models::Network::Make(config, {.shapes_only = true});
+  ModelSummary summary{.parameters = network->parameters().Count()};
+  for (const auto& parameter : network->parameters().all()) {
+    // "layers.0.attention.query.weight" belongs to "layers.0.attention", "norm.weight" to "norm".
+    std::string part = parameter->name.substr(0, parameter->name.rfind('.'));
+    if (part.starts_with("layers.")) part = part.substr(0, part.find('.', part.find('.', 7) + 1));
+    if (summary.parts.empty() || summary.parts.back().name != part)
+      summary.parts.push_back({part, 0});
+    summary.parts.back().parameters += parameter->shape.Elements();
+  }
+  return summary;
+}
+
+MemoryPlan PlanMemory(const ModelConfig& config, const MemoryRequest& request) {
+  const auto network = models::Network::Make(config, {.shapes_only = true});
+  const int64_t parameters = network->parameters().Count() * static_cast<int64_t>(sizeof(float));
+  const models::Transformer::Shape shape{.batch = request.batch,
+                                         .length = request.length,
+                                         .training = request.training,
+                                         .recompute = request.recompute};
+  MemoryPlan plan{.parameters = parameters,
+                  .activations = network->PlannedBytes(shape),
+                  .attention = network->RecordBytes(shape)};
+  if (request.training) {
+    plan.gradients = parameters;
+    plan.optimizer = 2 * parameters;
+  }
+  return plan;
+}
+
+}  // namespace favor

@@ -1,0 +1,129 @@
+#include "models/network.h"
+
+#include <algorithm>
+
+#include "core/error_text.h"
+#include "models/classifier.h"
+#include "models/language_model.h"
+
+namespace favor::models {
+namespace {
+
+// The batch may come from anyone.
+void CheckBatch(const Batch& batch, const ModelConfig& config, bool targets) {
+  const auto tokens = static_cast<size_t>(batch.batch * batch.length);
+  if (batch.batch < 1 || batch.length < 1 || batch.tokens.size() != tokens ||
+      (!batch.mask.empty() && batch.mask.size() != tokens)) {
+    Throw(ErrorCode::kInvalidData, "batch", "given {} tokens and {} of a mask, expected {} × {}",
+          batch.tokens.size(), batch.mask.size(), batch.batch, batch.length);
+  }
+  if (config.positions == "learned" && batch.length > config.max_length) {
+    Throw(ErrorCode::kInvalidOption, "length",
+          "given {}, expected at most {}: the model has no more learned positions", batch.length,
+          config.max_length);
+  }
+  const auto outside = [](const std::vector<int32_t>& values, int64_t least, int64_t end) {
+    return std::ranges::find_if(values,
+                                [=](int32_t value) { return value < least || value >= end; });
+  };
+  if (const auto bad = outside(batch.tokens, 0, config.vocab); bad != batch.tokens.end()) {
+    Throw(ErrorCode::kInvalidData, "batch", "given the token {}, expected 0 to {}", *bad,
+          config.vocab - 1);
+  }
+  if (!targets) return;
+  const size_t expected = config.classes > 0 ? static_cast<size_t>(batch.batch) : tokens;
+  const int64_t end = config.classes > 0 ? config.classes : config.vocab;
+  if (batch.targets.size() != expected) {
+    Throw(ErrorCode::kInvalidData, "batch", "given {} targets, expected {}", batch.targets.size(),
+          expected);
+  }
+  if (const auto bad = outside(batch.targets, kNoTarget, end); bad != batch.targets.end())
+    Throw(ErrorCode::kInvalidData, "batch", "given the target {}, expected 0 to {}", *bad, end - 1);
+}
+
+}  // namespace
+
+std::unique_ptr<Network> Network::Make(const ModelConfig& config, const NetworkOptions& options) {
+  CheckConfig(config);
+  std::unique_ptr<Network> network;
+  if (config.classes > 0) {
+    network = std::make_unique<Classifier>(config, options);
+  } else {
+    network = std::make_unique<LanguageModel>(config, options);
+  }
+  network->Redraw(0);
+  return network;
+}
+
+Network::Network(const ModelConfig& config, const NetworkOptions& options)
+    : config_(config),
+      options_(options),
+      parameters_({.seed = options.seed,
+                   .type = options.type,
+                   .shapes_only = options.shapes_only,
+                   .draw = options.draw}),
+      body_(parameters_, config_),
+      arena_(options.type) {}
+
+void Network::Redraw(uint64_t redraw) {
+  redraw_ = redraw;
+  body_.Redraw(options_.seed, redraw);
+}
+
+void Network::Prepare(const Batch& batch, bool training, bool recompute) {
+  const Transformer::Shape shape{
+      .batch = batch.batch, .length = batch.length, .training = training, .recompute = recompute};
+  if (shape == activations_.shape) return;
+  activations_ = {};
+  PlannedBytes(shape);
+  arena_.Provide();
+  activations_ = body_.Plan(arena_, shape);
+  PlanHead(arena_, shape);
+}
+
+int64_t Network::PlannedBytes(const Transformer::Shape& shape) {
+  arena_.Count();
+  body_.Plan(arena_, shape);
+  PlanHead(arena_, shape);
+  return arena_.Bytes();
+}
+
+Score Network::Evaluate(const Batch& batch, const layers::Pass& pass) {
+  CheckBatch(batch, config_, /*targets=*/true);
+  // A pass for gradients needs more memory, but has it already while training.
+  if (!activations_.shape.training || activations_.shape.batch != batch.batch ||
+      activations_.shape.length != batch.length)
+    Prepare(batch, /*training=*/false, /*recompute=*/false);
+  return Forward(batch, pass);
+}
+
+Tensor Network::Logits(const Batch& batch, const layers::Pass& pass) {
+  CheckBatch(batch, config_, /*targets=*/false);
+  Prepare(batch, /*training=*/false, /*recompute=*/false);
+  return ForwardLogits(batch, pass);
+}
+
+Score Network::EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
+                                   bool recompute) {
+  CheckBatch(batch, config_, /*targets=*/true);
+  Prepare(batch, /*training=*/true, recompute);
+  return ForwardBackward(batch, pass, grad_scale);
+}
+
+std::string Network::FirstNotFinite() const {
+  for (const auto& parameter : parameters_.all()) {
+    if (!AllFinite(parameter->value)) return parameter->name;
+  }
+  if (activations_.shape.training) {
+    if (std::string layer = body_.FirstNotFinite(activations_); !layer.empty()) return layer;
+  }
+  // Gradients run from the last layer to the first.
+  for (auto parameter = parameters_.all().rbegin(); parameter != parameters_.all().rend();
+       ++parameter) {
+    if ((*parameter)->grad.shape().rank() > 0 && !AllFinite((*parameter)->grad))
+      return "the gradient of " + (*parameter)->name;
+  }
+  return "";
+}
+
+}  // namespace favor::models

@@ -1,0 +1,78 @@
+// A model as training sees it: parameters, a score, gradients.
+#ifndef FAVOR_MODELS_NETWORK_H_
+#define FAVOR_MODELS_NETWORK_H_
+
+#include <memory>
+#include <string>
+
+#include "favor/data.h"
+#include "favor/model.h"
+#include "layers/arena.h"
+#include "layers/parameter.h"
+#include "layers/pass.h"
+#include "models/transformer.h"
+
+namespace favor::models {
+
+struct NetworkOptions {
+  uint64_t seed = 0;               // of first weights and of ω
+  DataType type = DataType::kF32;  // f64: the reference, for checks
+  bool shapes_only = false;        // no memory: to count and to plan
+  bool draw = true;                // first weights; false: zeros, to be read from a file
+};
+
+class Network {
+ public:
+  // A classifier where the config has classes, else a language model. Checks the config.
+  static std::unique_ptr<Network> Make(const ModelConfig& config, const NetworkOptions& options);
+  virtual ~Network() = default;
+
+  const ModelConfig& config() const { return config_; }
+  layers::ParameterSet& parameters() { return parameters_; }
+  const layers::ParameterSet& parameters() const { return parameters_; }
+
+  // ω number `redraw` of every layer.
+  void Redraw(uint64_t redraw);
+  uint64_t redraw() const { return redraw_; }
+  uint64_t seed() const { return options_.seed; }
+
+  Score Evaluate(const Batch& batch, const layers::Pass& pass);
+  Tensor Logits(const Batch& batch, const layers::Pass& pass);
+  // Adds grad_scale times the gradient of the summed loss to the gradients of parameters.
+  Score EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
+                            bool recompute);
+
+  // Where the last training pass met the first number that is not finite: a layer, a parameter or
+  // the gradient of one; empty: nowhere.
+  std::string FirstNotFinite() const;
+
+  // Of activations; the next pass plans its own again.
+  int64_t PlannedBytes(const Transformer::Shape& shape);
+  int64_t RecordBytes(const Transformer::Shape& shape) const { return body_.RecordBytes(shape); }
+
+ protected:
+  Network(const ModelConfig& config, const NetworkOptions& options);
+
+  // Of the head.
+  virtual void PlanHead(layers::Arena& arena, const Transformer::Shape& shape) = 0;
+  virtual Score Forward(const Batch& batch, const layers::Pass& pass) = 0;
+  virtual Score ForwardBackward(const Batch& batch, const layers::Pass& pass,
+                                double grad_scale) = 0;
+  virtual Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass) = 0;
+
+  ModelConfig config_;
+  NetworkOptions options_;
+  layers::ParameterSet parameters_;
+  Transformer body_;
+  Transformer::Activations activations_;
+
+ private:
+  void Prepare(const Batch& batch, bool training, bool recompute);
+
+  layers::Arena arena_;
+  uint64_t redraw_ = 0;
+};
+
+}  // namespace favor::models
+
+#endif  // FAVOR_MODELS_NETWORK_H_

@@ -1,0 +1,121 @@
+#include "models/transformer.h"
+
+#include <algorithm>
+
+#include "core/error_text.h"
+#include "favor/random.h"
+#include "layers/dropout.h"
+
+namespace favor::models {
+namespace {
+
+// Dropout of embeddings; blocks use the places below.
+constexpr uint64_t kEmbeddingPlace = uint64_t{1} << 32;
+
+std::vector<int32_t> Positions(const Batch& batch) {
+  std::vector<int32_t> positions(batch.tokens.size());
+  for (size_t i = 0; i < positions.size(); ++i)
+    positions[i] = static_cast<int32_t>(static_cast<int64_t>(i) % batch.length);
+  return positions;
+}
+
+}  // namespace
+
+Transformer::Transformer(layers::ParameterSet& parameters, const ModelConfig& config)
+    : config_(config), tokens_(parameters, "embedding", config.vocab, config.width) {
+  if (config.positions == "learned")
+    learned_.emplace(parameters, "positions", config.max_length, config.width);
+  if (config.positions == "sinusoidal") waves_.emplace(config.width, parameters.type());
+  if (config.positions == "rotary") waves_.emplace(config.width / config.heads, parameters.type());
+  blocks_.reserve(static_cast<size_t>(config.layers));
+  for (int64_t layer = 0; layer < config.layers; ++layer)
+    blocks_.emplace_back(parameters, config, layer);
+  if (config.norm == "pre") norm_.emplace(parameters, "norm", config.width);
+}
+
+void Transformer::Redraw(uint64_t seed, uint64_t redraw) {
+  const RandomStream stream(seed, "omega of layers");
+  for (size_t layer = 0; layer < blocks_.size(); ++layer)
+    blocks_[layer].Redraw(stream.Bits(layer), redraw);
+}
+
+Transformer::Activations Transformer::Plan(layers::Arena& arena, const Shape& shape) const {
+  const int64_t tokens = shape.tokens(), width = config_.width;
+  const bool keep = shape.training && !shape.recompute;
+  Activations a{.shape = shape};
+  const size_t inputs = shape.training ? blocks_.size() + 1 : 2;
+  for (size_t i = 0; i < inputs; ++i) a.inputs.push_back(arena.Take({tokens, width}));
+  for (size_t i = 0; i < (keep ? blocks_.size() : 1); ++i)
+    a.blocks.push_back(blocks_[0].Plan(arena, tokens));
+  a.workspace = blocks_[0].PlanWorkspace(arena, tokens, shape.training);
+  if (norm_) {
+    a.statistics = arena.Take({tokens, 2});
+    a.hidden = arena.Take({tokens, width});
+  }
+  if (shape.training) a.grad = arena.Take({tokens, width});
+  return a;
+}
+
+int64_t Transformer::RecordBytes(const Shape& shape) const {
+  if (!shape.training) return 0;
+  const int64_t kept = shape.recompute ? 1 : config_.layers;
+  return kept * blocks_[0].RecordBytes(shape.batch, shape.length);
+}
+
+Block::Rows Transformer::RowsOf(const Batch& batch) const {
+  Block::Rows rows{.batch = batch.batch, .length = batch.length, .mask = {}};
+  if (!batch.mask.empty()) rows.mask = ConstView(batch.mask.data(), {batch.batch, batch.length});
+  if (config_.positions == "rotary") rows.rotary = &*waves_;
+  return rows;
+}
+
+void Transformer::ForwardBlock(const layers::Pass& pass, const Batch& batch, size_t layer,
+                               Activations& a) {
+  try {
+    blocks_[layer].Forward(pass, RowsOf(batch), a.inputs[layer % a.inputs.size()],
+                           a.blocks[layer % a.blocks.size()], a.workspace, a.shape.training,
+                           a.inputs[(layer + 1) % a.inputs.size()]);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("layers.{}", layer), error.what());
+  }
+}
+
+ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Activations& a) {
+  const Context& context = pass.context;
+  const View x = a.inputs[0];
+  tokens_.Forward(context, batch.tokens, /*add=*/false, x);
+  if (learned_) learned_->Forward(context, Positions(batch), /*add=*/true, x);
+  if (waves_) waves_->Grow(batch.length);
+  if (config_.positions == "sinusoidal") waves_->AddTo(context, batch.length, x);
+  layers::Drop(pass, kEmbeddingPlace, x, x);
+  for (size_t layer = 0; layer < blocks_.size(); ++layer) ForwardBlock(pass, batch, layer, a);
+  const View last = a.inputs[blocks_.size() % a.inputs.size()];
+  if (!norm_) return last;
+  norm_->Forward(context, last, a.statistics, a.hidden);
+  return a.hidden;
+}
+
+void Transformer::Backward(const layers::Pass& pass, const Batch& batch, Activations& a) {
+  const Context& context = pass.context;
+  if (norm_) {
+    norm_->Backward(context, a.inputs[blocks_.size()], a.statistics, a.grad, a.grad,
+                    /*add=*/false);
+  }
+  for (size_t layer = blocks_.size(); layer-- > 0;) {
+    if (a.shape.recompute && layer + 1 < blocks_.size()) ForwardBlock(pass, batch, layer, a);
+    blocks_[layer].Backward(pass, RowsOf(batch), a.inputs[layer], a.blocks[layer % a.blocks.size()],
+                            a.workspace, a.grad);
+  }
+  layers::Drop(pass, kEmbeddingPlace, a.grad, a.grad);
+  tokens_.Backward(context, batch.tokens, a.grad);
+  if (learned_) learned_->Backward(context, Positions(batch), a.grad);
+}
+
+std::string Transformer::FirstNotFinite(const Activations& a) const {
+  for (size_t i = 0; i < a.inputs.size(); ++i) {
+    if (!AllFinite(a.inputs[i])) return i == 0 ? "embedding" : fmt::format("layers.{}", i - 1);
+  }
+  return "";
+}
+
+}  // namespace favor::models

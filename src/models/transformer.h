@@ -1,0 +1,67 @@
+// The body of every model: embeddings, positions, blocks, and a last norm.
+#ifndef FAVOR_MODELS_TRANSFORMER_H_
+#define FAVOR_MODELS_TRANSFORMER_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "favor/data.h"
+#include "favor/model.h"
+#include "layers/embedding.h"
+#include "layers/positions.h"
+#include "models/block.h"
+
+namespace favor::models {
+
+class Transformer {
+ public:
+  Transformer(layers::ParameterSet& parameters, const ModelConfig& config);
+
+  layers::Embedding& tokens() { return tokens_; }
+  // ω of every layer.
+  void Redraw(uint64_t seed, uint64_t redraw);
+
+  // How a batch is worked on.
+  struct Shape {
+    int64_t batch = 0, length = 0;
+    bool training = false;   // gradients will follow
+    bool recompute = false;  // of all activations only the inputs of blocks are kept
+
+    int64_t tokens() const { return batch * length; }
+    friend bool operator==(const Shape&, const Shape&) = default;
+  };
+  struct Activations {
+    Shape shape;
+    std::vector<View>
+        inputs;  // of blocks, and the output of the last; two in turn without training
+    std::vector<Block::Activations> blocks;  // one for all where nothing is kept
+    Block::Workspace workspace;
+    View statistics, hidden, grad;  // of the last norm; [tokens, width]
+  };
+  Activations Plan(layers::Arena& arena, const Shape& shape) const;
+  int64_t RecordBytes(const Shape& shape) const;
+
+  // Rows of the last norm, [tokens, width].
+  ConstView Forward(const layers::Pass& pass, const Batch& batch, Activations& a);
+  // From the gradient of these rows in a.grad, which is overwritten.
+  void Backward(const layers::Pass& pass, const Batch& batch, Activations& a);
+
+  // Where a number that is not finite appeared first in a training pass; empty: nowhere.
+  std::string FirstNotFinite(const Activations& a) const;
+
+ private:
+  void ForwardBlock(const layers::Pass& pass, const Batch& batch, size_t layer, Activations& a);
+  Block::Rows RowsOf(const Batch& batch) const;
+
+  ModelConfig config_;
+  layers::Embedding tokens_;
+  std::optional<layers::Embedding> learned_;
+  std::optional<layers::WaveTable> waves_;  // of sinusoidal positions or rotations
+  std::vector<Block> blocks_;
+  std::optional<layers::LayerNorm> norm_;  // pre-norm only
+};
+
+}  // namespace favor::models
+
+#endif  // FAVOR_MODELS_TRANSFORMER_H_

@@ -1,0 +1,106 @@
+#include "train/config_fields.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "core/error_text.h"
+#include "favor/version.h"
+#include "models/config.h"
+#include "models/config_fields.h"
+
+namespace favor {
+namespace train {
+namespace {
+
+constexpr int64_t kMany = int64_t{1} << 40;
+
+template <class Names>
+std::vector<std::string_view> List(const Names& names) {
+  return {names.begin(), names.end()};
+}
+
+}  // namespace
+
+std::vector<Field> TrainFields(TrainConfig& c) {
+  return {
+      {"steps", "Steps of the optimizer", IntegerField{&c.steps, 1, kMany}},
+      {"batch", "Sequences at a time", IntegerField{&c.batch, 1, 1 << 20}},
+      {"length", "Tokens of a sequence; 0: 512 of text, the task's own",
+       IntegerField{&c.length, 0, models::kMaxLength}},
+      {"accumulate", "Batches whose gradients make one step",
+       IntegerField{&c.accumulate, 1, 1 << 20}},
+      {"learning_rate", "Full learning rate", NumberField{&c.learning_rate, 0, 1e3}},
+      {"schedule", "Of the learning rate after the warm-up",
+       ChoiceField{&c.schedule, List(ScheduleNames())}},
+      {"warmup", "Steps over which the learning rate rises", IntegerField{&c.warmup, 0, kMany}},
+      {"final_rate", "Of cosine: the last learning rate as a share of the full one",
+       NumberField{&c.final_rate, 0, 1}},
+      {"beta1", "AdamW's memory of gradients", NumberField{&c.beta1, 0, 0.999999}},
+      {"beta2", "AdamW's memory of their squares", NumberField{&c.beta2, 0, 0.999999}},
+      {"epsilon", "AdamW's ε", NumberField{&c.epsilon, 0, 1}},
+      {"weight_decay", "AdamW's decay of matrices", NumberField{&c.weight_decay, 0, 1e3}},
+      {"clip", "Largest norm of the gradient; 0: any", NumberField{&c.clip, 0, 1e9}},
+      {"dropout", "Share of elements dropped while training", NumberField{&c.dropout, 0, 0.95}},
+      {"redraw", "Steps between draws of ω; 0: one for the whole run",
+       IntegerField{&c.redraw, 0, kMany}},
+      {"recompute", "Compute activations again for gradients: less memory, a third more time",
+       FlagField{&c.recompute}},
+      {"eval_every", "Steps between evaluations; 0: only the last step",
+       IntegerField{&c.eval_every, 0, kMany}},
+      {"eval_batches", "Batches of an evaluation; 0: the whole split",
+       IntegerField{&c.eval_batches, 0, kMany}},
+      {"save_every", "Steps between checkpoints; 0: only the last step",
+       IntegerField{&c.save_every, 0, kMany}},
+      {"patience", "Evaluations without a better loss until the run stops; 0: never",
+       IntegerField{&c.patience, 0, kMany}},
+      {"seed", "Of every random draw", IntegerField{&c.seed, 0, INT64_MAX}},
+  };
+}
+
+std::vector<Field> DataFields(RunConfig& c) {
+  return {{"data", "A file of text, or task:NAME,key=value,…", TextField{&c.data}},
+          {"task", "What is learned: the next token, masked tokens, or a class",
+           ChoiceField{&c.task, List(TaskNames())}}};
+}
+
+}  // namespace train
+
+using Json = nlohmann::ordered_json;
+
+std::string ToJson(const RunConfig& config) {
+  RunConfig copy = config;
+  models::ConfigFields model(copy.model);
+  Json json = FieldsToJson(train::DataFields(copy));
+  json["model"] = FieldsToJson(model.All());
+  json["training"] = FieldsToJson(train::TrainFields(copy.training));
+  json["favor"] = FAVOR_VERSION;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void ReadRunConfig(std::string_view text, const std::string& who, RunConfig& config) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object())
+    Throw(ErrorCode::kInvalidOption, Printable(who),
+          "no JSON object, expected one with sections "
+          "\"model\" and \"training\"");
+  const std::string name = Printable(who);
+  if (json.contains("model")) {
+    models::ConfigFields fields(config.model);
+    FieldsFromJson(name, json["model"], fields.All());
+    fields.Store();
+  }
+  if (json.contains("training"))
+    FieldsFromJson(name, json["training"], train::TrainFields(config.training));
+  json.erase("favor");  // which version wrote it
+  // What is left are the top keys; the sections stand among the names to suggest.
+  std::vector<Field> fields = train::DataFields(config);
+  std::string sections[2];
+  fields.push_back({"model", "", TextField{&sections[0]}});
+  fields.push_back({"training", "", TextField{&sections[1]}});
+  for (const char* section : {"model", "training"}) {
+    if (json.contains(section)) json[section] = "";
+  }
+  FieldsFromJson(name, json, fields);
+}
+
+}  // namespace favor

@@ -1,0 +1,17 @@
+// The fields of a run's config beside the model's, for JSON files and options.
+#ifndef FAVOR_TRAIN_CONFIG_FIELDS_H_
+#define FAVOR_TRAIN_CONFIG_FIELDS_H_
+
+#include <vector>
+
+#include "core/fields.h"
+#include "favor/train.h"
+
+namespace favor::train {
+
+std::vector<Field> TrainFields(TrainConfig& config);
+std::vector<Field> DataFields(RunConfig& config);
+
+}  // namespace favor::train
+
+#endif  // FAVOR_TRAIN_CONFIG_FIELDS_H_

@@ -1,0 +1,188 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/error_text.h"
+#include "favor/train.h"
+#include "models/checkpoint.h"
+#include "models/network.h"
+#include "train/adamw.h"
+#include "train/config_fields.h"
+#include "train/schedule.h"
+
+namespace favor {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// What follows from the data.
+RunConfig Complete(RunConfig config, const Dataset& data) {
+  config.training.length = data.Length(config.training.length);
+  const auto derive = [](const char* key, int64_t from_data, int64_t& in_config) {
+    if (in_config != 0 && in_config != from_data) {
+      Throw(ErrorCode::kInvalidOption, key, "given {}, but the data has {}", in_config, from_data);
+    }
+    in_config = from_data;
+  };
+  derive("vocab", data.vocab(), config.model.vocab);
+  derive("classes", data.classes(), config.model.classes);
+  config.model.causal = config.task == "causal";
+  if (config.model.positions == "learned" && config.model.max_length == 0)
+    config.model.max_length = config.training.length;
+  if (config.model.positions == "learned" && config.training.length > config.model.max_length) {
+    Throw(ErrorCode::kInvalidOption, "length",
+          "given {}, expected at most {}: the model has no more learned positions",
+          config.training.length, config.model.max_length);
+  }
+  return config;
+}
+
+// The same limits for configs that come from C++ as for those from files.
+void CheckTraining(TrainConfig config) {
+  FieldsFromJson("training", FieldsToJson(train::TrainFields(config)), train::TrainFields(config));
+}
+
+}  // namespace
+
+struct Trainer::Impl {
+  Impl(const RunConfig& run, const Context& run_context, std::shared_ptr<const Dataset> dataset)
+      : data(std::move(dataset)),
+        config(Complete(run, *data)),
+        context(run_context),
+        model(models::Network::Make(config.model,
+                                    {.seed = static_cast<uint64_t>(config.training.seed)})),
+        optimizer(model.network().parameters(), {.beta1 = config.training.beta1,
+                                                 .beta2 = config.training.beta2,
+                                                 .epsilon = config.training.epsilon,
+                                                 .weight_decay = config.training.weight_decay}) {}
+
+  models::CheckpointInfo Info(const std::string& note) {
+    const Json state = {{"step", step}, {"tokens", tokens}, {"note", Json::parse(note)}};
+    return {.config = ToJson(config),
+            .state = state.dump(),
+            .seed = static_cast<uint64_t>(config.training.seed),
+            .redraw = model.network().redraw()};
+  }
+
+  [[noreturn]] void FailNotFinite(const std::string& what) {
+    const std::string where = model.network().FirstNotFinite();
+    Throw(ErrorCode::kInvalidData, "train",
+          "step {}: {} is not finite{}; try a lower learning rate, a longer warm-up or a smaller "
+          "clip",
+          step + 1, what, where.empty() ? "" : fmt::format(" (first in {})", where));
+  }
+
+  std::shared_ptr<const Dataset> data;
+  RunConfig config;
+  const Context& context;
+  Model model;
+  train::AdamW optimizer;
+  int64_t step = 0, tokens = 0;
+};
+
+Trainer::Trainer(const RunConfig& config, const Context& context,
+                 std::shared_ptr<const Dataset> data) {
+  CheckTraining(config.training);
+  if (data == nullptr) {
+    data = OpenData(config.data,
+                    {.task = config.task, .seed = static_cast<uint64_t>(config.training.seed)});
+  }
+  impl_ = std::make_unique<Impl>(config, context, std::move(data));
+}
+Trainer::~Trainer() = default;
+
+const RunConfig& Trainer::config() const { return impl_->config; }
+const Dataset& Trainer::data() const { return *impl_->data; }
+Model& Trainer::model() { return impl_->model; }
+int64_t Trainer::step() const { return impl_->step; }
+int64_t Trainer::tokens() const { return impl_->tokens; }
+
+StepReport Trainer::Step() {
+  Impl& t = *impl_;
+  const TrainConfig& config = t.config.training;
+  models::Network& network = t.model.network();
+  const auto redraw = static_cast<uint64_t>(config.redraw == 0 ? 0 : t.step / config.redraw);
+  if (redraw != network.redraw()) network.Redraw(redraw);
+
+  std::vector<Batch> batches;
+  int64_t targets = 0, tokens = 0;
+  for (int64_t i = 0; i < config.accumulate; ++i) {
+    batches.push_back(t.data->TrainBatch(
+        {.index = t.step * config.accumulate + i, .batch = config.batch, .length = config.length}));
+    for (const int32_t target : batches.back().targets) targets += target != kNoTarget ? 1 : 0;
+    tokens += static_cast<int64_t>(batches.back().tokens.size());
+  }
+  network.parameters().ZeroGradients();
+  const double scale = 1 / static_cast<double>(std::max<int64_t>(targets, 1));
+  Score score;
+  for (int64_t i = 0; i < config.accumulate; ++i) {
+    const auto index = static_cast<uint64_t>(t.step * config.accumulate + i);
+    const layers::Pass pass{
+        .context = t.context,
+        .dropout = config.dropout,
+        .stream = RandomStream(static_cast<uint64_t>(config.seed), "dropout").Child(index)};
+    try {
+      score += network.EvaluateAndBackward(batches[static_cast<size_t>(i)], pass, scale,
+                                           config.recompute);
+    } catch (const Error& error) {
+      // Attention refuses numbers that are not finite before a loss can show them.
+      if (error.code() != ErrorCode::kInvalidData) throw;
+      t.FailNotFinite(fmt::format("a number ({})", error.what()));
+    }
+  }
+  if (!std::isfinite(score.loss)) t.FailNotFinite("the loss");
+  const double norm = train::GradientNorm(t.context, network.parameters());
+  if (!std::isfinite(norm)) t.FailNotFinite("the gradient");
+  const double rate = train::LearningRate(config, t.step + 1);
+  t.optimizer.Step(t.context, t.step + 1, rate,
+                   config.clip > 0 && norm > config.clip ? config.clip / norm : 1,
+                   network.parameters());
+  ++t.step;
+  t.tokens += tokens;
+  return {.step = t.step,
+          .tokens = tokens,
+          .loss = score.MeanLoss(),
+          .accuracy = score.Accuracy(),
+          .learning_rate = rate,
+          .gradient_norm = norm};
+}
+
+Score Trainer::Evaluate(Split split, int64_t batches) {
+  const auto& [data, config, context] =
+      std::tie(impl_->data, impl_->config.training, impl_->context);
+  const int64_t all = data->Batches(split, config.batch, config.length);
+  Score score;
+  for (int64_t i = 0; i < (batches == 0 ? all : std::min(all, batches)); ++i) {
+    score += impl_->model.Evaluate(
+        data->EvalBatch(split, {.index = i, .batch = config.batch, .length = config.length}),
+        context);
+  }
+  return score;
+}
+
+void Trainer::Save(const std::string& path, const std::string& note) const {
+  models::WriteCheckpoint(path, impl_->model.network(), impl_->Info(note),
+                          impl_->optimizer.State());
+}
+
+void Trainer::SaveModel(const std::string& path) const {
+  models::WriteCheckpoint(path, impl_->model.network(), impl_->Info("{}"), {});
+}
+
+std::string Trainer::Load(const std::string& path) {
+  const models::Checkpoint checkpoint(path);
+  if (checkpoint.info().config != ToJson(impl_->config)) {
+    Throw(ErrorCode::kInvalidData, Printable(path),
+          "made with another config than that of the run");
+  }
+  const Json state = Json::parse(checkpoint.info().state, nullptr, /*allow_exceptions=*/false);
+  if (!state.is_object() || !state.contains("step") || !state["step"].is_number_unsigned() ||
+      !state.contains("tokens") || !state["tokens"].is_number_unsigned() || !state.contains("note"))
+    Throw(ErrorCode::kInvalidData, Printable(path), "damaged checkpoint: no state of training");
+  impl_->model = Model(checkpoint.MakeNetwork());
+  impl_->optimizer.Load(checkpoint);
+  impl_->step = state["step"].get<int64_t>();
+  impl_->tokens = state["tokens"].get<int64_t>();
+  return state["note"].dump();
+}
+
+}  // namespace favor
