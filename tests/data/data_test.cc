@@ -1,0 +1,212 @@
+// Text and generated tasks: what a batch holds, and that it is a pure function of the request.
+#include "favor/data.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "data/generated.h"
+#include "favor/error.h"
+#include "tests/temp_dir.h"
+
+namespace favor {
+namespace {
+
+std::string Digits(size_t count) {
+  std::string text;
+  while (text.size() < count) text += std::to_string(text.size()) + " ";
+  return text.substr(0, count);
+}
+
+class TextData : public testing::Test {
+ protected:
+  TextData() { WriteText(path_, Digits(10000)); }
+  std::unique_ptr<Dataset> Open(const std::string& task) { return OpenData(path_, {.task = task}); }
+
+  TempDir dir_;
+  std::string path_ = dir_ / "text";
+};
+
+TEST_F(TextData, EachByteIsAskedForTheNext) {
+  const auto data = Open("causal");
+  EXPECT_EQ(data->vocab(), 258);
+  const Batch batch = data->TrainBatch({.index = 3, .batch = 4, .length = 50});
+  ASSERT_EQ(batch.tokens.size(), 200u);
+  const std::string text = Digits(10000);
+  for (size_t sequence = 0; sequence < 4; ++sequence) {
+    std::string seen;
+    for (size_t i = 0; i < 50; ++i) {
+      seen += static_cast<char>(batch.tokens[sequence * 50 + i]);
+      if (i > 0) {
+        EXPECT_EQ(batch.targets[sequence * 50 + i - 1], batch.tokens[sequence * 50 + i]);
+      }
+    }
+    const size_t at = text.find(seen);
+    ASSERT_NE(at, std::string::npos);
+    EXPECT_LT(at + 50, 9000u) << "a window reaches into what is held out";
+  }
+  const Batch again = data->TrainBatch({.index = 3, .batch = 4, .length = 50});
+  EXPECT_EQ(batch.tokens, again.tokens);
+  EXPECT_NE(batch.tokens, data->TrainBatch({.index = 4, .batch = 4, .length = 50}).tokens);
+}
+
+// Windows of the held-out parts follow each other and never meet the other parts.
+TEST_F(TextData, HeldOutPartsAreReadOnceAndApart) {
+  const auto data = Open("causal");
+  const std::string text = Digits(10000);
+  for (const auto& [split, begin] :
+       std::map<Split, size_t>{{Split::kValid, 9000}, {Split::kTest, 9500}}) {
+    std::string seen;
+    for (int64_t i = 0; i < data->Batches(split, 3, 40); ++i) {
+      const Batch batch = data->EvalBatch(split, {.index = i, .batch = 3, .length = 40});
+      for (const int32_t token : batch.tokens) seen += static_cast<char>(token);
+    }
+    EXPECT_EQ(seen, text.substr(begin, seen.size()));
+    EXPECT_EQ(seen.size(), 480u);  // 12 windows of 40; 499 bytes have a next one
+  }
+}
+
+TEST_F(TextData, MaskedTokensAreAskedFor) {
+  const auto data = Open("masked");
+  const Batch batch = data->TrainBatch({.index = 0, .batch = 100, .length = 200});
+  double asked = 0, hidden = 0, same = 0;
+  for (size_t i = 0; i < batch.tokens.size(); ++i) {
+    if (batch.targets[i] == kNoTarget) continue;
+    ++asked;
+    hidden += batch.tokens[i] == 256 ? 1 : 0;
+    same += batch.tokens[i] == batch.targets[i] ? 1 : 0;
+  }
+  // 20,000 draws; five standard errors.
+  EXPECT_NEAR(asked / 20000, 0.15, 0.0127);
+  EXPECT_NEAR(hidden / asked, 0.8, 0.037);
+  EXPECT_NEAR(same / asked, 0.1, 0.028);
+}
+
+TEST_F(TextData, RefusesWhatDoesNotFit) {
+  EXPECT_THROW(Open("classify"), Error);
+  EXPECT_THROW(Open("casual"), Error);
+  EXPECT_THROW(OpenData(dir_ / "none", {}), Error);
+  EXPECT_THROW(Open("causal")->Length(500), Error);  // 500 bytes are held out: 499 have a next one
+  EXPECT_EQ(Open("causal")->Length(499), 499);
+  WriteText(dir_ / "short", "abc");
+  EXPECT_THROW(OpenData(dir_ / "short", {}), Error);
+}
+
+TEST(Copy, AsksForWhatStoodBefore) {
+  const auto data = OpenData("task:copy,length=5,symbols=4", {});
+  EXPECT_EQ(data->vocab(), 5);
+  EXPECT_EQ(data->Length(0), 10);
+  const Batch batch = data->TrainBatch({.index = 0, .batch = 3, .length = 10});
+  for (size_t first = 0; first < 30; first += 10) {
+    EXPECT_EQ(batch.tokens[first + 5], 4);
+    for (size_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(batch.targets[first + i], kNoTarget);
+      EXPECT_EQ(batch.targets[first + 5 + i], batch.tokens[first + i]);
+      if (i < 4) {
+        EXPECT_EQ(batch.tokens[first + 6 + i], batch.tokens[first + i]);
+      }
+    }
+  }
+}
+
+TEST(Recall, AsksForTheValueOfEveryKey) {
+  const auto data = OpenData("task:recall,pairs=6,distance=20", {});
+  const int64_t length = data->Length(0);
+  ASSERT_EQ(length, 4 * 6 - 1 + 20);
+  const Batch batch = data->EvalBatch(Split::kValid, {.index = 1, .batch = 5, .length = length});
+  for (int64_t sequence = 0; sequence < 5; ++sequence) {
+    const auto first = static_cast<size_t>(sequence * length);
+    std::map<int32_t, int32_t> values;
+    for (size_t pair = 0; pair < 6; ++pair)
+      values[batch.tokens[first + 2 * pair]] = batch.tokens[first + 2 * pair + 1];
+    EXPECT_EQ(values.size(), 6u) << "keys are different";
+    size_t asked = 0;
+    for (size_t i = first; i < first + static_cast<size_t>(length); ++i) {
+      if (batch.targets[i] == kNoTarget) continue;
+      EXPECT_GE(i - first, 32u);
+      EXPECT_EQ(values.at(batch.tokens[i]), batch.targets[i]);
+      ++asked;
+    }
+    EXPECT_EQ(asked, 6u);
+  }
+}
+
+// Results by another way: a stack machine over the tokens.
+int32_t Calculate(const std::vector<int32_t>& tokens) {
+  std::vector<std::vector<int32_t>> open(1);
+  std::vector<int32_t> operations;
+  for (const int32_t token : tokens) {
+    if (token < 10) {
+      open.back().push_back(token);
+    } else if (token < 14) {
+      operations.push_back(token);
+      open.emplace_back();
+    } else {
+      std::vector<int32_t> values = open.back();
+      open.pop_back();
+      std::sort(values.begin(), values.end());
+      int32_t sum = 0;
+      for (const int32_t value : values) sum += value;
+      const int32_t results[] = {values.front(), values.back(), values[(values.size() - 1) / 2],
+                                 sum % 10};
+      open.back().push_back(results[operations.back() - 10]);
+      operations.pop_back();
+    }
+  }
+  return open[0][0];
+}
+
+TEST(Listops, LabelsAreTheResults) {
+  const auto data = OpenData("task:listops,length=60,depth=5", {.task = "classify"});
+  EXPECT_EQ(data->classes(), 10);
+  const Batch batch = data->TrainBatch({.index = 0, .batch = 200, .length = 60});
+  size_t longest = 0;
+  std::map<int32_t, int> labels;
+  for (size_t sequence = 0; sequence < 200; ++sequence) {
+    std::vector<int32_t> tokens;
+    for (size_t i = sequence * 60; i < (sequence + 1) * 60 && batch.mask[i] == 1; ++i)
+      tokens.push_back(batch.tokens[i]);
+    EXPECT_EQ(Calculate(tokens), batch.targets[sequence]);
+    longest = std::max(longest, tokens.size());
+    ++labels[batch.targets[sequence]];
+  }
+  EXPECT_GT(longest, 40u);
+  EXPECT_GT(labels.size(), 8u);
+}
+
+TEST(Generated, SplitsAndSeedsDiffer) {
+  const auto data = OpenData("task:copy", {.seed = 1}), other = OpenData("task:copy", {.seed = 2});
+  const BatchRequest request{.index = 0, .batch = 2, .length = 64};
+  const auto tokens = data->TrainBatch(request).tokens;
+  EXPECT_NE(tokens, data->EvalBatch(Split::kValid, request).tokens);
+  EXPECT_NE(tokens, data->EvalBatch(Split::kTest, request).tokens);
+  EXPECT_NE(tokens, other->TrainBatch(request).tokens);
+}
+
+void ExpectRefused(const std::string& source, const std::string& says,
+                   const std::string& task = "causal") {
+  try {
+    OpenData(source, {.task = task});
+    FAIL() << source;
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
+  }
+}
+
+TEST(Generated, RefusesWhatCannotBe) {
+  ExpectRefused("task:cop", "did you mean 'copy'");
+  ExpectRefused("task:", "unknown task");
+  ExpectRefused("task:copy,lenght=3", "did you mean 'length'");
+  ExpectRefused("task:copy,length=0", "expected a whole number");
+  ExpectRefused("task:copy,length=3x", "expected a whole number");
+  ExpectRefused("task:copy,length", "expected a whole number");
+  ExpectRefused("task:copy,", "unknown key");
+  ExpectRefused("task:recall,pairs=9,symbols=8", "one a pair");
+  ExpectRefused("task:copy", "expected causal", "masked");
+  ExpectRefused("task:listops", "expected classify");
+  EXPECT_THROW(OpenData("task:copy", {})->Length(63), Error);
+}
+
+}  // namespace
+}  // namespace favor

@@ -1,0 +1,95 @@
+// Products of matrices: the fast ones against plain loops in double, for every shape of edge.
+#include "kernels/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "favor/random.h"
+
+namespace favor {
+namespace {
+
+Tensor Random(int64_t rows, int64_t columns, const char* name) {
+  Tensor tensor({rows, columns});
+  const RandomStream stream(1, name);
+  for (int64_t i = 0; i < rows * columns; ++i)
+    tensor.Data<float>()[i] = static_cast<float>(stream.Normal(static_cast<uint64_t>(i)));
+  return tensor;
+}
+
+struct MatmulCase {
+  int64_t rows, columns, depth;
+};
+
+class MatmulTest : public testing::TestWithParam<MatmulCase> {};
+
+TEST_P(MatmulTest, FastEqualsReference) {
+  const auto [rows, columns, depth] = GetParam();
+  const Context context({.threads = 2});
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      for (const bool add : {false, true}) {
+        const Tensor a = transpose_a ? Random(depth, rows, "a") : Random(rows, depth, "a");
+        const Tensor b = transpose_b ? Random(columns, depth, "b") : Random(depth, columns, "b");
+        Tensor c = Random(rows, columns, "c");
+        const Tensor a64 = a.To(DataType::kF64), b64 = b.To(DataType::kF64);
+        Tensor c64 = c.To(DataType::kF64);
+        const auto run = [&](const Tensor& x, const Tensor& y, View z) {
+          kernels::Matmul({transpose_a ? kernels::Transposed(x) : ConstView(x),
+                           transpose_b ? kernels::Transposed(y) : ConstView(y), z, add},
+                          context);
+        };
+        run(a, b, c);
+        run(a64, b64, c64);
+        double worst = 0;
+        for (int64_t i = 0; i < rows * columns; ++i)
+          worst = std::max(worst, std::fabs(c.Data<float>()[i] - c64.Data<double>()[i]));
+        EXPECT_LT(worst, 1e-6 * std::sqrt(static_cast<double>(depth)) * 10)
+            << transpose_a << transpose_b << add;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, MatmulTest,
+                         testing::Values(MatmulCase{1, 1, 1}, MatmulCase{7, 5, 3},
+                                         MatmulCase{6, 16, 64}, MatmulCase{13, 33, 65},
+                                         MatmulCase{200, 258, 130}, MatmulCase{17, 300, 64},
+                                         MatmulCase{193, 16, 200}, MatmulCase{10, 20, 5000},
+                                         MatmulCase{64, 64, 2048}));
+
+TEST(Matmul, SameBitsForAnyNumberOfThreads) {
+  const Tensor a = Random(3000, 70, "a"), b = Random(3000, 50, "b");
+  Tensor first({70, 50});
+  for (const int threads : {1, 2, 3, 8}) {
+    const Context context({.threads = threads});
+    Tensor c({70, 50});
+    kernels::Matmul({kernels::Transposed(a), b, c}, context);
+    if (threads == 1) {
+      first = c.Clone();
+    } else {
+      EXPECT_EQ(0, std::memcmp(c.Data<float>(), first.Data<float>(), 70 * 50 * sizeof(float)));
+    }
+  }
+}
+
+// Rows of C that lie apart, as parts of a wider matrix do, keep what is between them.
+TEST(Matmul, LeavesWhatIsBetweenRows) {
+  const Context context({.threads = 1});
+  const Tensor a = Random(9, 20, "a"), b = Random(20, 18, "b");
+  Tensor wide({9, 40});
+  std::fill_n(wide.Data<float>(), 9 * 40, 5.0f);
+  kernels::Matmul({a, b, wide.view().Range(1, 4, 18)}, context);
+  for (int64_t row = 0; row < 9; ++row) {
+    for (int64_t column = 0; column < 40; ++column) {
+      if (column < 4 || column >= 22) {
+        EXPECT_EQ(wide.Data<float>()[row * 40 + column], 5.0f) << row << " " << column;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace favor

@@ -1,0 +1,195 @@
+// What a model promises: causality, indifference to padding, named parameters, refusals.
+#include "favor/model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "favor/attention.h"
+#include "favor/error.h"
+#include "models/network.h"
+#include "tests/models/small_models.h"
+
+namespace favor {
+namespace {
+
+TEST(Model, NoTokenSeesTheFuture) {
+  const Context context({.threads = 2});
+  for (const std::string_view attention : AttentionNames()) {
+    for (const char* positions : {"learned", "rotary", "sinusoidal"}) {
+      ModelConfig config = SmallConfig();
+      config.attention = attention;
+      config.positions = positions;
+      Model model(config, 1);
+      Batch batch = SmallBatch(config);
+      const Tensor before = model.Logits(batch, context);
+      batch.tokens[3] = (batch.tokens[3] + 1) % 7;
+      const Tensor after = model.Logits(batch, context);
+      double moved = 0;
+      for (int64_t i = 0; i < 6 * 7; ++i) {
+        const double change = std::fabs(before.Data<float>()[i] - after.Data<float>()[i]);
+        if (i < 3 * 7) {
+          EXPECT_LT(change, 1e-5) << attention << " " << positions << " " << i;
+        } else {
+          moved = std::max(moved, change);
+        }
+      }
+      EXPECT_GT(moved, 1e-3);
+    }
+  }
+}
+
+// Padded and unpadded sequences agree, whatever stands in the padding.
+TEST(Model, PaddingChangesNothing) {
+  const Context context({.threads = 1});
+  for (const char* attention : {"exact", "linear"}) {
+    for (const int64_t classes : {0, 3}) {
+      ModelConfig config = SmallConfig(/*causal=*/false);
+      config.attention = attention;
+      config.classes = classes;
+      Model model(config, 1);
+      Batch shorter{.batch = 1, .length = 4, .tokens = {1, 2, 3, 4}};
+      Batch padded{
+          .batch = 1, .length = 6, .tokens = {1, 2, 3, 4, 6, 0}, .mask = {1, 1, 1, 1, 0, 0}};
+      const Tensor a = model.Logits(shorter, context), b = model.Logits(padded, context);
+      const int64_t compared = classes > 0 ? classes : 4 * 7;
+      for (int64_t i = 0; i < compared; ++i)
+        EXPECT_NEAR(a.Data<float>()[i], b.Data<float>()[i], 1e-5) << attention << " " << i;
+    }
+  }
+}
+
+TEST(Model, RotaryKnowsOnlyDistances) {
+  ModelConfig config = SmallConfig();
+  config.positions = "rotary";
+  config.attention = "exact";
+  config.layers = 1;
+  const Context context({.threads = 1});
+  Model model(config, 1);
+  // The last token sees the same neighbours at the same distances behind another first token.
+  const Batch batch{.batch = 1, .length = 6, .tokens = {5, 5, 5, 5, 5, 2}};
+  const Batch moved{.batch = 1, .length = 4, .tokens = {5, 5, 5, 2}};
+  const Tensor a = model.Logits(batch, context), b = model.Logits(moved, context);
+  const Batch other{.batch = 1, .length = 4, .tokens = {5, 5, 2, 5}};
+  const Tensor c = model.Logits(other, context);
+  double same = 0, different = 0;
+  for (int64_t i = 0; i < 7; ++i) {
+    // Values of equal neighbours are equal, so their weights do not matter: only that of token 2.
+    same = std::max(same, static_cast<double>(
+                              std::fabs(a.Data<float>()[4 * 7 + i] - a.Data<float>()[3 * 7 + i])));
+    different = std::max(different, static_cast<double>(std::fabs(b.Data<float>()[3 * 7 + i] -
+                                                                  c.Data<float>()[3 * 7 + i])));
+  }
+  EXPECT_LT(same, 1e-5);
+  EXPECT_GT(different, 1e-3);
+}
+
+TEST(Model, ParametersAreNamedAndCounted) {
+  ModelConfig config = SmallConfig();
+  Model model(config, 1);
+  std::set<std::string> names;
+  int64_t count = 0;
+  for (const auto& parameter : model.Parameters()) {
+    names.insert(parameter.name);
+    count += parameter.value.shape().Elements();
+  }
+  EXPECT_TRUE(names.contains("embedding.weight"));
+  EXPECT_TRUE(names.contains("positions.weight"));
+  EXPECT_TRUE(names.contains("layers.1.attention.query.weight"));
+  EXPECT_TRUE(names.contains("layers.0.feed_forward.down.bias"));
+  EXPECT_TRUE(names.contains("norm.weight"));
+  EXPECT_FALSE(names.contains("output.weight"));
+  EXPECT_EQ(count, model.ParameterCount());
+  EXPECT_EQ(count, Summarize(config).parameters);
+  int64_t parts = 0;
+  for (const auto& part : Summarize(config).parts) parts += part.parameters;
+  EXPECT_EQ(parts, count);
+  config.tied = false;
+  EXPECT_EQ(Summarize(config).parameters, count + 7 * 8);
+}
+
+// Sizes of the paper (A.1).
+TEST(Model, PresetsHaveTheSizesOfThePaper) {
+  const auto expect = [](const char* name, int64_t heads, int64_t layers, int64_t ff,
+                         int64_t width) {
+    const ModelConfig config = Preset(name);
+    EXPECT_EQ(config.heads, heads);
+    EXPECT_EQ(config.layers, layers);
+    EXPECT_EQ(config.ff, ff);
+    EXPECT_EQ(config.width, width);
+  };
+  expect("small", 1, 6, 64, 64);
+  expect("regular", 8, 6, 2048, 512);
+  expect("protein", 8, 36, 1024, 512);
+  EXPECT_THROW(Preset("huge"), Error);
+}
+
+TEST(Model, MemoryIsLinearInLengthAndLessWithRecomputing) {
+  ModelConfig config = SmallConfig();
+  config.max_length = 1 << 20;
+  const auto plan = [&](int64_t length, bool recompute) {
+    return PlanMemory(config, {.length = length, .recompute = recompute}).activations;
+  };
+  const auto growth = static_cast<double>(plan(65536, false) - plan(32768, false)) /
+                      static_cast<double>(plan(32768, false) - plan(16384, false));
+  EXPECT_NEAR(growth, 2, 0.01);
+  config.layers = 8;
+  EXPECT_LT(plan(4096, true), plan(4096, false) / 2);
+}
+
+void ExpectRefused(const ModelConfig& config, const std::string& says) {
+  try {
+    Model(config, 1);
+    FAIL() << says;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidOption);
+    EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
+  }
+}
+
+TEST(Model, RefusesConfigsThatCannotBe) {
+  const auto with = [](const auto& change) {
+    ModelConfig config = SmallConfig();
+    change(config);
+    return config;
+  };
+  ExpectRefused(with([](auto& c) { c.width = 9; }), "a multiple");
+  ExpectRefused(with([](auto& c) { c.heads = 4, c.kv_heads = 3; }), "a divisor");
+  ExpectRefused(with([](auto& c) { c.vocab = 0; }), "vocab");
+  ExpectRefused(with([](auto& c) { c.max_length = 0; }), "max_length");
+  ExpectRefused(with([](auto& c) { c.positions = "lerned"; }), "did you mean 'learned'");
+  ExpectRefused(with([](auto& c) { c.attention = "softmax"; }), "attention");
+  ExpectRefused(with([](auto& c) { c.features.map = "positiv"; }), "did you mean 'positive'");
+  ExpectRefused(with([](auto& c) { c.positions = "rotary", c.width = 6; }), "even");
+  ExpectRefused(with([](auto& c) { c.positions = "sinusoidal", c.width = 9, c.heads = 1; }),
+                "even");
+  ExpectRefused(with([](auto& c) { c.classes = 2; }), "an encoder");
+}
+
+TEST(Model, RefusesBatchesThatDoNotFit) {
+  const Context context({.threads = 1});
+  Model model(SmallConfig(), 1);
+  const auto refused = [&](const Batch& batch, const std::string& says) {
+    try {
+      model.Evaluate(batch, context);
+      FAIL() << says;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
+    }
+  };
+  Batch batch = SmallBatch(model.config());
+  batch.tokens[2] = 7;
+  refused(batch, "the token 7");
+  batch = SmallBatch(model.config());
+  batch.targets[2] = 9;
+  refused(batch, "the target 9");
+  batch.targets.pop_back();
+  refused(batch, "targets");
+  batch.tokens.pop_back();
+  refused(batch, "tokens");
+  refused(SmallBatch(model.config(), 1, 7), "learned positions");
+}
+
+}  // namespace
+}  // namespace favor

@@ -1,0 +1,252 @@
+// Training: schedules, AdamW, learning, and runs that are the same bit for bit whatever happens.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "favor/favor.h"
+#include "models/network.h"
+#include "tests/temp_dir.h"
+#include "train/adamw.h"
+#include "train/schedule.h"
+
+namespace favor {
+namespace {
+
+RunConfig SmallRun() {
+  RunConfig run{.data = "task:copy,length=6,symbols=5"};
+  run.model.width = 16;
+  run.model.heads = 2;
+  run.model.ff = 24;
+  run.model.features.features = 16;
+  run.training.steps = 12;
+  run.training.batch = 4;
+  run.training.warmup = 3;
+  run.training.redraw = 5;
+  run.training.eval_every = 4;
+  run.training.eval_batches = 2;
+  run.training.save_every = 5;
+  return run;
+}
+
+TEST(Schedule, RisesThenFalls) {
+  TrainConfig config{.steps = 110, .learning_rate = 2, .warmup = 10, .final_rate = 0.1};
+  EXPECT_DOUBLE_EQ(train::LearningRate(config, 1), 0.2);
+  EXPECT_DOUBLE_EQ(train::LearningRate(config, 10), 2);
+  EXPECT_NEAR(train::LearningRate(config, 60), 1.1, 1e-12);  // half way down
+  EXPECT_NEAR(train::LearningRate(config, 110), 0.2, 1e-12);
+  config.schedule = "constant";
+  EXPECT_DOUBLE_EQ(train::LearningRate(config, 110), 2);
+  config.warmup = 0;
+  EXPECT_DOUBLE_EQ(train::LearningRate(config, 1), 2);
+}
+
+// Two steps by hand: the formula of the header with other code.
+TEST(AdamW, FollowsItsFormula) {
+  const Context context({.threads = 1});
+  layers::ParameterSet parameters({.seed = 1, .type = DataType::kF64});
+  parameters.Add("a", {3}, {.mean = 0.5, .deviation = 1}, /*decays=*/true);
+  parameters.Add("b", {2}, {.mean = -0.25}, /*decays=*/false);
+  parameters.ZeroGradients();
+  train::AdamW optimizer(parameters,
+                         {.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-3, .weight_decay = 0.1});
+  for (const auto& parameter : parameters.all()) {
+    for (int64_t i = 0; i < parameter->shape.Elements(); ++i) {
+      double w = parameter->value.Data<double>()[i], m = 0, v = 0;
+      for (int step = 1; step <= 2; ++step) {
+        const double g = 0.5 * (step + static_cast<double>(i));
+        m = 0.9 * m + 0.1 * g;
+        v = 0.98 * v + 0.02 * g * g;
+        const double decay = parameter->decays ? 0.1 * w : 0;
+        w -= 0.01 *
+             (m / (1 - std::pow(0.9, step)) / (std::sqrt(v / (1 - std::pow(0.98, step))) + 1e-3) +
+              decay);
+      }
+      parameter->grad.Data<double>()[i] = w;  // what is expected, kept until it is compared
+    }
+  }
+  std::vector<std::vector<double>> expected;
+  for (const auto& parameter : parameters.all()) {
+    const double* values = parameter->grad.Data<double>();
+    expected.emplace_back(values, values + parameter->shape.Elements());
+  }
+  for (int step = 1; step <= 2; ++step) {
+    for (const auto& parameter : parameters.all()) {
+      for (int64_t i = 0; i < parameter->shape.Elements(); ++i)
+        parameter->grad.Data<double>()[i] = step + static_cast<double>(i);
+    }
+    optimizer.Step(context, step, 0.01, 0.5, parameters);
+  }
+  for (size_t p = 0; p < 2; ++p) {
+    for (size_t i = 0; i < expected[p].size(); ++i)
+      EXPECT_NEAR(parameters.all()[p]->value.Data<double>()[i], expected[p][i], 1e-14);
+  }
+}
+
+// Eight sequences of noise, learned by heart.
+class EightSequences : public Dataset {
+ public:
+  int64_t vocab() const override { return 11; }
+  int64_t classes() const override { return 0; }
+  int64_t Length(int64_t) const override { return 24; }
+  Batch TrainBatch(const BatchRequest&) const override {
+    const RandomStream stream(3, "noise");
+    Batch batch{.batch = 8, .length = 24};
+    const auto token = [&](int64_t i) {
+      return static_cast<int32_t>(stream.Uniform(static_cast<uint64_t>(i)) * 10);
+    };
+    for (int64_t i = 0; i < 8; ++i) {
+      for (int64_t j = 0; j < 24; ++j) {
+        // The first token tells the sequences apart.
+        batch.tokens.push_back(j == 0 ? static_cast<int32_t>(i) : token(25 * i + j));
+        batch.targets.push_back(token(25 * i + j + 1));
+      }
+    }
+    return batch;
+  }
+  int64_t Batches(Split, int64_t, int64_t) const override { return 1; }
+  Batch EvalBatch(Split, const BatchRequest& request) const override { return TrainBatch(request); }
+};
+
+TEST(Training, TinyModelsLearnEightSequencesByHeart) {
+  const Context context({.threads = 2});
+  for (const char* attention : {"linear", "exact"}) {
+    RunConfig run;
+    run.model = Preset("tiny");
+    run.model.width = 64;
+    run.model.ff = 128;
+    run.model.attention = attention;
+    run.training = {.steps = 200, .batch = 8, .learning_rate = 3e-3, .warmup = 20, .dropout = 0};
+    Trainer trainer(run, context, std::make_shared<EightSequences>());
+    while (trainer.step() < run.training.steps) trainer.Step();
+    EXPECT_LT(trainer.Evaluate(Split::kValid, 0).MeanLoss(), 0.02) << attention;
+  }
+}
+
+std::vector<double> Losses(const RunConfig& run, int threads) {
+  const Context context({.threads = threads});
+  Trainer trainer(run, context);
+  std::vector<double> losses;
+  while (trainer.step() < run.training.steps) losses.push_back(trainer.Step().loss);
+  losses.push_back(trainer.Evaluate(Split::kValid, 2).loss);
+  return losses;
+}
+
+TEST(Training, SameLossesForAnyNumberOfThreads) {
+  RunConfig run = SmallRun();
+  run.training.accumulate = 2;
+  const std::vector<double> one = Losses(run, 1);
+  for (const int threads : {2, 3, 8}) EXPECT_EQ(one, Losses(run, threads)) << threads;
+  run.training.seed = 1;
+  EXPECT_NE(one, Losses(run, 1));
+}
+
+TEST(Training, AccumulatedBatchesAreOneLargeBatch) {
+  const Context context({.threads = 1});
+  RunConfig one = SmallRun(), two = SmallRun();
+  one.training.dropout = two.training.dropout = 0;
+  one.training.batch = 8;
+  two.training.accumulate = 2;
+  Trainer a(one, context), b(two, context);
+  // Generated examples are numbered through: the same eight.
+  EXPECT_NEAR(a.Step().loss, b.Step().loss, 1e-6);
+  EXPECT_NEAR(a.Step().loss, b.Step().loss, 1e-4);
+}
+
+TEST(Training, OmegaIsRedrawnWhileTrainingOnly) {
+  const Context context({.threads = 1});
+  RunConfig run = SmallRun();
+  run.training.redraw = 2;
+  Trainer trainer(run, context);
+  std::vector<uint64_t> redraws;
+  for (int i = 0; i < 6; ++i) {
+    trainer.Step();
+    redraws.push_back(trainer.model().network().redraw());
+  }
+  EXPECT_EQ(redraws, (std::vector<uint64_t>{0, 0, 1, 1, 2, 2}));
+  const double loss = trainer.Evaluate(Split::kValid, 1).loss;
+  EXPECT_EQ(loss, trainer.Evaluate(Split::kValid, 1).loss);
+  EXPECT_EQ(trainer.model().network().redraw(), 2u);
+}
+
+// Whatever the optimizer, the data, dropout and ω were doing is in the checkpoint.
+TEST(Training, ContinuesBitForBit) {
+  const Context context({.threads = 2});
+  TempDir dir;
+  const RunConfig run = SmallRun();
+  const std::vector<double> whole = Losses(run, 1);
+  for (int64_t stop = 1; stop < run.training.steps; stop += 3) {
+    std::vector<double> losses;
+    {
+      Trainer first(run, context);
+      while (first.step() < stop) losses.push_back(first.Step().loss);
+      first.Save(dir / "half", R"({"note":1})");
+    }
+    Trainer second(run, context);
+    EXPECT_EQ(second.Load(dir / "half"), R"({"note":1})");
+    while (second.step() < run.training.steps) losses.push_back(second.Step().loss);
+    losses.push_back(second.Evaluate(Split::kValid, 2).loss);
+    EXPECT_EQ(losses, whole) << stop;
+  }
+}
+
+TEST(Training, StopsWhereTheLossIsNotFinite) {
+  const Context context({.threads = 1});
+  for (const char* attention : {"linear", "identity"}) {
+    RunConfig run = SmallRun();
+    run.model.attention = attention;
+    Trainer trainer(run, context);
+    trainer.Step();
+    const auto& parameters = trainer.model().network().parameters().all();
+    for (const auto& parameter : parameters) {
+      if (parameter->name == "layers.1.feed_forward.up.weight")
+        parameter->value.Data<float>()[3] = std::numeric_limits<float>::infinity();
+    }
+    const std::vector<float> before(parameters[0]->value.Data<float>(),
+                                    parameters[0]->value.Data<float>() + 16);
+    try {
+      trainer.Step();
+      FAIL();
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      EXPECT_NE(what.find("step 2"), std::string::npos) << what;
+      EXPECT_NE(what.find("layers.1.feed_forward.up.weight"), std::string::npos) << what;
+      EXPECT_NE(what.find("learning rate"), std::string::npos) << what;
+    }
+    EXPECT_EQ(trainer.step(), 1);
+    EXPECT_TRUE(std::equal(before.begin(), before.end(), parameters[0]->value.Data<float>()));
+  }
+}
+
+// A rate that is far too high ends in the same line, wherever the numbers leave their range.
+TEST(Training, DivergenceIsAnErrorThatNamesTheStep) {
+  const Context context({.threads = 1});
+  RunConfig run = SmallRun();
+  run.training.learning_rate = 1000;
+  run.training.clip = 0;
+  run.training.warmup = 0;
+  run.training.steps = 400;
+  Trainer trainer(run, context);
+  try {
+    while (trainer.step() < 400) trainer.Step();
+    GTEST_SKIP() << "1000 times too fast, and yet it did not diverge";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("not finite"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("step "), std::string::npos) << error.what();
+  }
+}
+
+TEST(Training, VocabularyMustBeTheDatas) {
+  const Context context({.threads = 1});
+  RunConfig run = SmallRun();
+  run.model.vocab = 99;
+  EXPECT_THROW(Trainer(run, context), Error);
+  run = SmallRun();
+  run.model.max_length = 5;
+  EXPECT_THROW(Trainer(run, context), Error);
+}
+
+}  // namespace
+}  // namespace favor
