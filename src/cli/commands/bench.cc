@@ -1,9 +1,10 @@
-// favor bench attention: how fast attention is here, beside a large matrix product.
+// favor bench: how fast attention and training are here, beside a large matrix product.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/bench_train.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "core/error_text.h"
@@ -145,7 +146,9 @@ Command BenchCommand() {
             AddPath(*attention, "--plot", "FILE.svg", a.plot,
                     "Draw time over length, log–log, with the fitted exponents");
             attention->add_flag("--quiet", a.options.quiet, "No progress on stderr");
-            return [arguments] { Run(*arguments); };
+            const std::function<void()> train = AddBenchTrain(app);
+            return
+                [arguments, attention, train] { attention->parsed() ? Run(*arguments) : train(); };
           }};
 }
 

@@ -1,0 +1,234 @@
+// favor train, eval and inspect as users call them.
+#include "tests/cli/train_fixture.h"
+
+namespace favor {
+namespace {
+
+class TrainCommand : public TrainFixture {};
+
+TEST_F(TrainCommand, LeavesARunThatCanBeUsed) {
+  const nlohmann::json result = Train();
+  EXPECT_EQ(result["steps"], 12);
+  EXPECT_EQ(result["tokens"], 12 * 4 * 12);
+  EXPECT_GT(result["valid"]["accuracy"], 0);
+  ExpectNoTemporaries();
+  int64_t steps = 0, evaluations = 0;
+  std::istringstream lines(ReadText(run_ + "/log.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    const bool evaluation = json.contains("split");
+    ++(evaluation ? evaluations : steps);
+    for (const char* key : {"step", "tokens", "loss", "accuracy"})
+      EXPECT_TRUE(json.contains(key)) << line;
+    if (!evaluation) {
+      EXPECT_TRUE(json.contains("learning_rate") && json.contains("tokens_per_second")) << line;
+    }
+  }
+  EXPECT_EQ(steps, 12);
+  EXPECT_EQ(evaluations, 3);
+  const auto config = nlohmann::json::parse(ReadText(run_ + "/config.json"));
+  EXPECT_EQ(config["model"]["width"], 16);
+  EXPECT_EQ(config["model"]["vocab"], 6);
+  EXPECT_EQ(config["training"]["length"], 12);
+
+  // The model is that of the best evaluation; both ways to name it agree.
+  const ToolResult eval = RunTool({"eval", "--model", run_, "--batches", "2", "--json", "--quiet"});
+  ASSERT_EQ(eval.status, 0) << eval.err;
+  const auto score = nlohmann::json::parse(eval.out);
+  EXPECT_NEAR(score["loss"].get<double>(), result["best_loss"].get<double>(), 1e-12);
+  for (const char* key : {"accuracy", "perplexity", "bits_per_token", "tokens"})
+    EXPECT_TRUE(score.contains(key)) << key;
+  const ToolResult file = RunTool({"eval", "--model", run_ + "/best.safetensors", "--batches", "2",
+                                   "--json", "--quiet", "--threads", "3"});
+  EXPECT_EQ(nlohmann::json::parse(file.out)["loss"], score["loss"]);
+
+  const ToolResult inspect = RunTool({"inspect", "model", "--model", run_, "--length", "12"});
+  EXPECT_EQ(inspect.status, 0) << inspect.err;
+  EXPECT_NE(inspect.out.find("layers.0.attention"), std::string::npos) << inspect.out;
+}
+
+TEST_F(TrainCommand, SameBitsForAnyNumberOfThreadsAndRuns) {
+  Train();
+  const std::string log = Log(), weights = Weights();
+  for (const char* threads : {"1", "2", "3", "8"}) {
+    std::filesystem::remove_all(run_);
+    Train({"--threads", threads});
+    EXPECT_TRUE(Log() == log) << threads;
+    EXPECT_TRUE(Weights() == weights) << threads;
+  }
+}
+
+TEST_F(TrainCommand, AConfigRepeatsARun) {
+  Train();
+  const std::string log = Log();
+  std::filesystem::rename(run_, dir_ / "first");
+  const ToolResult again = RunTool({"train", "--config", dir_ / "first/config.json", "--out", run_,
+                                    "--quiet", "--threads", "2"});
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_TRUE(Log() == log);
+  // Options override the file.
+  std::filesystem::remove_all(run_);
+  ASSERT_EQ(RunTool({"train", "--config", dir_ / "first/config.json", "--out", run_, "--quiet",
+                     "--steps", "2"})
+                .status,
+            0);
+  EXPECT_EQ(nlohmann::json::parse(ReadText(run_ + "/config.json"))["training"]["steps"], 2);
+}
+
+TEST_F(TrainCommand, StopsEarlyWhenNothingImproves) {
+  const nlohmann::json result = Train({"--learning-rate", "0", "--patience", "1", "--redraw", "0"});
+  EXPECT_EQ(result["steps"], 8);
+  EXPECT_EQ(result["stopped_early"], true);
+  EXPECT_EQ(result["best_step"], 4);
+  const std::string log = Log();
+  EXPECT_EQ(
+      Train({"--learning-rate", "0", "--patience", "1", "--redraw", "0", "--resume"})["steps"], 8);
+  EXPECT_TRUE(Log() == log);
+}
+
+TEST_F(TrainCommand, RefusesToOverwriteARun) {
+  Train();
+  const std::string weights = Weights(), log = ReadText(run_ + "/log.jsonl");
+  const ToolResult result = RunTool(Words());
+  EXPECT_EQ(result.status, 2);
+  EXPECT_NE(result.err.find("holds a run already"), std::string::npos) << result.err;
+  EXPECT_TRUE(Weights() == weights);
+  EXPECT_EQ(ReadText(run_ + "/log.jsonl"), log);
+}
+
+// Everything that resuming can be told wrongly; nothing of the run changes.
+TEST_F(TrainCommand, RefusesToResumeSomethingElse) {
+  Train();
+  const std::string weights = Weights();
+  const auto refused = [&](const std::vector<std::string>& more, int status,
+                           const std::string& says) {
+    std::vector<std::string> words = Words(more);
+    words.emplace_back("--resume");
+    const ToolResult result = RunTool(words);
+    EXPECT_EQ(result.status, status) << result.err;
+    EXPECT_NE(result.err.find(says), std::string::npos) << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_TRUE(Weights() == weights);
+  };
+  refused({"--width", "32"}, 2, "width: given 32, but the run in");
+  refused({"--data", "task:copy,length=6,symbols=7"}, 2, "data: given");
+  refused({"--steps", "13"}, 2, "steps");
+  const ToolResult preset = RunTool({"train", "--out", run_, "--resume", "--preset", "small"});
+  EXPECT_EQ(preset.status, 2);
+  EXPECT_NE(preset.err.find("width: given 64"), std::string::npos) << preset.err;
+  // A vocabulary that is not the data's.
+  const std::string config = ReadText(run_ + "/config.json");
+  std::string other = config;
+  other.replace(other.find("symbols=5"), 9, "symbols=7");
+  WriteText(run_ + "/config.json", other);
+  const ToolResult result = RunTool({"train", "--out", run_, "--resume"});
+  EXPECT_EQ(result.status, 2) << result.err;
+  EXPECT_NE(result.err.find("vocab"), std::string::npos) << result.err;
+  WriteText(run_ + "/config.json", config);
+  EXPECT_EQ(RunTool({"train", "--out", run_, "--resume", "--quiet"}).status, 0);
+}
+
+TEST_F(TrainCommand, RefusesWrongOptions) {
+  run_ = dir_ / "out-of-nothing";
+  ExpectError(RunTool(Words({"--width", "17"})), 2, "a multiple");
+  ExpectError(RunTool(Words({"--heads", "0"})), 2, "--heads: given 0");
+  ExpectError(RunTool(Words({"--width", "many"})), 2, "--width: given 'many'");
+  ExpectError(RunTool(Words({"--positions", "lerned"})), 2, "did you mean 'learned'");
+  ExpectError(RunTool(Words({"--dropuot", "1"})), 2, "did you mean '--dropout'");
+  ExpectError(RunTool(Words({"--dropout", "1.5"})), 2, "--dropout: given 1.5");
+  ExpectError(RunTool(Words({"--dropout", "nan"})), 2, "--dropout: given");
+  ExpectError(RunTool(Words({"--length", "13"})), 2, "length: given 13, expected 12");
+  ExpectError(RunTool(Words({"--max-length", "5"})), 2, "learned positions");
+  ExpectError(RunTool(Words({"--task", "classify"})), 2, "expected causal");
+  ExpectError(RunTool(Words({"--data", dir_ / "none.txt"})), 1, "none.txt");
+  ExpectError(RunTool(Words({"--map", "regularized", "--projection", "none"})), 2, "");
+  ExpectError(RunTool({"train", "--data", "task:copy"}), 2, "--out");
+  ExpectError(RunTool({"train", "--out", run_}), 2, "--data");
+  ExpectError(RunTool({"train", "--out", run_, "--resume"}), 2, "no run to resume");
+  WriteText(dir_ / "bad.json", R"({"model": {"widht": 8}})");
+  ExpectError(RunTool(Words({"--config", dir_ / "bad.json"})), 2, "did you mean 'width'");
+  WriteText(dir_ / "bad.json", R"({"training": {"steps": "ten"}})");
+  ExpectError(RunTool(Words({"--config", dir_ / "bad.json"})), 2, "steps: given 'ten'");
+  WriteText(dir_ / "bad.json", R"({"modle": {}})");
+  ExpectError(RunTool(Words({"--config", dir_ / "bad.json"})), 2, "did you mean 'model'");
+  WriteText(dir_ / "bad.json", R"({"model": )");
+  ExpectError(RunTool(Words({"--config", dir_ / "bad.json"})), 2, "no JSON object");
+}
+
+TEST_F(TrainCommand, RefusesFoldersThatCannotBeWritten) {
+  WriteText(dir_ / "file", "");
+  run_ = dir_ / "file/run";
+  ExpectError(RunTool(Words()), 1, "file/run");
+  run_ = "/proc/favor-out";
+  ExpectError(RunTool(Words()), 1, "/proc/favor-out");
+}
+
+// Two processes in one folder would write over each other.
+TEST_F(TrainCommand, OneRunAtATime) {
+  std::filesystem::create_directory(run_);
+  const ToolResult result = RunToolUnder({"flock", run_}, Words());
+  EXPECT_EQ(result.status, 1) << result.err;
+  EXPECT_NE(result.err.find("another favor process"), std::string::npos) << result.err;
+}
+
+TEST_F(TrainCommand, ADiskThatFillsUpLosesNothing) {
+  Train({"--steps", "5"});
+  std::filesystem::remove(run_ + "/config.json");
+  std::filesystem::remove_all(run_);
+  // A limit on the size of files that the log and the first checkpoint stay under and the
+  // checkpoint of a run with more in its log does not: the write fails as on a full disk.
+  const ToolResult full = RunToolUnder({"prlimit", "--fsize=20000"}, Words());
+  EXPECT_EQ(full.status, 1);
+  EXPECT_NE(full.err.find("writing failed"), std::string::npos) << full.err;
+  ExpectNoTemporaries();
+}
+
+TEST_F(TrainCommand, EvalRefusesWhatDoesNotFit) {
+  Train();
+  const auto refused = [&](const std::vector<std::string>& words, int status,
+                           const std::string& says) {
+    const ToolResult result = RunTool(words);
+    EXPECT_EQ(result.status, status) << result.err;
+    EXPECT_NE(result.err.find(says), std::string::npos) << result.err;
+    EXPECT_EQ(result.out, "");
+  };
+  refused({"eval"}, 2, "--model");
+  refused({"eval", "--model", dir_ / "none"}, 1, "none");
+  refused({"eval", "--model", dir_.path().string()}, 1, "no checkpoint here");
+  refused({"eval", "--model", run_, "--data", "task:copy,length=6,symbols=9"}, 1,
+          "the model was trained with 6");
+  refused({"eval", "--model", run_, "--data", "task:copy,length=9,symbols=5"}, 2,
+          "learned positions");
+  refused({"eval", "--model", run_, "--split", "vaild"}, 2, "did you mean 'valid'");
+  refused({"inspect", "model", "--model", run_, "--length", "13"}, 2, "learned positions");
+  refused({"inspect", "model", "--width", "7"}, 2, "a multiple");
+}
+
+// Any byte of a checkpoint or a config that changes is seen, and so is any cut.
+TEST_F(TrainCommand, DamageIsSeen) {
+  Train();
+  const std::string last = run_ + "/last.safetensors", whole = ReadText(last);
+  const auto refused = [&](const std::string& what) {
+    const ToolResult result = RunTool({"train", "--out", run_, "--resume", "--quiet"});
+    EXPECT_EQ(result.status, 1) << what << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  };
+  for (size_t at = 3; at < whole.size(); at += whole.size() / 7) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 4);
+    WriteText(last, damaged);
+    refused("flip at " + std::to_string(at));
+    WriteText(last, whole.substr(0, at));
+    refused("cut at " + std::to_string(at));
+  }
+  WriteText(last, whole);
+  const std::string config = run_ + "/config.json", text = ReadText(config);
+  std::string damaged = text;
+  damaged.replace(damaged.find("0.98"), 4, "0.97");
+  WriteText(config, damaged);
+  refused("config");
+  EXPECT_EQ(RunTool({"eval", "--model", run_}).status, 1);
+}
+
+}  // namespace
+}  // namespace favor
