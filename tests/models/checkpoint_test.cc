@@ -1,0 +1,103 @@
+// Checkpoints: what is written is read, and no byte can change unseen.
+#include "models/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "favor/error.h"
+#include "favor/train.h"
+#include "tests/models/small_models.h"
+#include "tests/temp_dir.h"
+
+namespace favor {
+namespace {
+
+using models::Checkpoint;
+
+class CheckpointFile : public testing::Test {
+ protected:
+  CheckpointFile() {
+    run_.data = "task:copy";
+    run_.model = SmallConfig();
+    run_.model.width = 4;
+    run_.model.layers = 1;
+    run_.model.ff = 4;
+    network_ = models::Network::Make(run_.model, {.seed = 7});
+    models::WriteCheckpoint(path_, *network_,
+                            {.config = ToJson(run_), .state = "{}", .seed = 7, .redraw = 3}, {});
+    bytes_ = ReadText(path_);
+  }
+  std::string Refusal(const std::string& bytes) const {
+    try {
+      Checkpoint(bytes, "file").MakeNetwork();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  TempDir dir_;
+  std::string path_ = dir_ / "model.safetensors", bytes_;
+  RunConfig run_;
+  std::unique_ptr<models::Network> network_;
+};
+
+TEST_F(CheckpointFile, HoldsTheModel) {
+  Model model = Model::Load(path_);
+  EXPECT_EQ(model.config().width, 4);
+  EXPECT_EQ(model.network().redraw(), 3u);
+  EXPECT_EQ(model.network().seed(), 7u);
+  const auto parameters = model.Parameters();
+  ASSERT_EQ(parameters.size(), network_->parameters().all().size());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const layers::Parameter& written = *network_->parameters().all()[i];
+    EXPECT_EQ(parameters[i].name, written.name);
+    EXPECT_EQ(0, std::memcmp(parameters[i].value.data(), written.value.view().data(),
+                             static_cast<size_t>(written.value.Bytes())));
+  }
+  // The same answers, with the same ω.
+  network_->Redraw(3);
+  const Context context({.threads = 1});
+  const Batch batch = SmallBatch(run_.model);
+  EXPECT_EQ(model.Evaluate(batch, context).loss,
+            network_->Evaluate(batch, {.context = context}).loss);
+}
+
+TEST_F(CheckpointFile, EveryByteCounts) {
+  for (size_t i = 0; i < bytes_.size(); ++i) {
+    for (const char flip : {'\x01', '\x29', '\x80'}) {  // 0x29 turns a space into a tab
+      std::string damaged = bytes_;
+      damaged[i] = static_cast<char>(damaged[i] ^ flip);
+      EXPECT_NE(Refusal(damaged), "") << "byte " << i;
+    }
+  }
+  for (size_t length = 0; length < bytes_.size(); length += 7)
+    EXPECT_NE(Refusal(bytes_.substr(0, length)), "") << length;
+  EXPECT_NE(Refusal(bytes_ + "x"), "");
+  EXPECT_EQ(Refusal(bytes_), "");
+}
+
+// A file that is whole but says something that cannot be.
+TEST_F(CheckpointFile, LiesAreRefused) {
+  const auto with_config = [&](const std::string& from, const std::string& to) {
+    std::string config = ToJson(run_);
+    config.replace(config.find(from), from.size(), to);
+    models::WriteCheckpoint(dir_ / "lie", *network_,
+                            {.config = config, .state = "{}", .seed = 7, .redraw = 3}, {});
+    return Refusal(ReadText(dir_ / "lie"));
+  };
+  EXPECT_NE(
+      with_config("\"width\": 4", "\"width\": 8").find("given F32 [7, 4], expected F32 [7, 8]"),
+      std::string::npos);
+  // Nothing of that size is allocated.
+  EXPECT_NE(with_config("\"vocab\": 7", "\"vocab\": 1000000"), "");
+  EXPECT_NE(with_config("\"layers\": 1", "\"layers\": 2").find("lacks"), std::string::npos);
+  EXPECT_NE(with_config("\"width\"", "\"wide\"").find("unknown key 'wide'"), std::string::npos);
+  EXPECT_NE(with_config("\"model\"", "\"models\"").find("no section"), std::string::npos);
+  EXPECT_NE(Refusal(io::SerializeSafetensors({})).find("no checkpoint of favor"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace favor

@@ -1,0 +1,82 @@
+// The config of a run as JSON: every field there and back, and errors that help.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "favor/error.h"
+#include "favor/train.h"
+
+namespace favor {
+namespace {
+
+TEST(RunConfigJson, ComesBackAsItWas) {
+  RunConfig config{.data = "a \"file\" with\nlines", .task = "masked"};
+  config.model = Preset("small");
+  config.model.causal = false;
+  config.model.vocab = 33;
+  config.model.kv_heads = 1;
+  config.model.tied = false;
+  config.model.features.omega_norm = OmegaNorm::kSqrtD;
+  config.model.features.oprf_a = {-0.25};
+  config.model.features.kernel_epsilon = 1e-3;
+  config.training.learning_rate = 1.0 / 3;
+  config.training.recompute = true;
+  config.training.seed = INT64_MAX;
+  RunConfig back;
+  ReadRunConfig(ToJson(config), "config", back);
+  EXPECT_EQ(ToJson(back), ToJson(config));
+  EXPECT_EQ(back.model.features.omega_norm, OmegaNorm::kSqrtD);
+  EXPECT_EQ(back.training.learning_rate, 1.0 / 3);
+  EXPECT_EQ(back.training.seed, INT64_MAX);
+}
+
+TEST(RunConfigJson, SetsOnlyWhatItHolds) {
+  RunConfig config;
+  config.model.width = 99;
+  ReadRunConfig(R"({"training": {"steps": 5}, "data": "x"})", "config", config);
+  EXPECT_EQ(config.training.steps, 5);
+  EXPECT_EQ(config.model.width, 99);
+  EXPECT_EQ(config.data, "x");
+}
+
+void ExpectRefused(const std::string& json, const std::string& says) {
+  RunConfig config;
+  try {
+    ReadRunConfig(json, "file.json", config);
+    FAIL() << json;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidOption);
+    EXPECT_EQ(std::string(error.what()).rfind("file.json: ", 0), 0u) << error.what();
+    EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
+  }
+}
+
+TEST(RunConfigJson, RefusesWhatCannotBe) {
+  ExpectRefused("", "no JSON object");
+  ExpectRefused("[1]", "no JSON object");
+  ExpectRefused(R"({"model": 3})", "expected an object");
+  ExpectRefused(R"({"model": {"heads": 2.5}})", "heads: given 2.5, expected a whole number");
+  ExpectRefused(R"({"model": {"heads": -1}})", "heads: given -1");
+  ExpectRefused(R"({"model": {"heads": 18446744073709551615}})", "heads");
+  ExpectRefused(R"({"model": {"norm": "per"}})", "did you mean 'pre'");
+  ExpectRefused(R"({"model": {"tied": "yes"}})", "expected true or false");
+  ExpectRefused(R"({"model": {"nrom": "pre"}})", "did you mean 'norm'");
+  ExpectRefused(R"({"training": {"dropout": null}})", "dropout");
+  ExpectRefused(R"({"training": {"learnig_rate": 1}})", "did you mean 'learning_rate'");
+  ExpectRefused(R"({"taks": "causal"})", "did you mean 'task'");
+  ExpectRefused(R"({"task": "casual"})", "did you mean 'causal'");
+  ExpectRefused(R"({"data": 7})", "data: given 7, expected a text");
+}
+
+TEST(RunConfigJson, TrainersCheckConfigsOfPrograms) {
+  const Context context({.threads = 1});
+  RunConfig config{.data = "task:copy"};
+  config.training.dropout = 2;
+  EXPECT_THROW(Trainer(config, context), Error);
+  config.training.dropout = 0;
+  config.training.batch = 0;
+  EXPECT_THROW(Trainer(config, context), Error);
+}
+
+}  // namespace
+}  // namespace favor
