@@ -61,8 +61,8 @@ class Dataset {
 };
 
 // A file of text, or "task:NAME,key=value,…": copy (length, symbols), recall (pairs, distance,
-// symbols), listops (length, depth). Throws where there is no such file or task, or the task of the
-// options does not fit.
+// questions, symbols), listops (length, depth). Throws where there is no such file or task, or the
+// task of the options does not fit.
 std::unique_ptr<Dataset> OpenData(const std::string& source, const DataOptions& options);
 
 }  // namespace favor

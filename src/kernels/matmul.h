@@ -7,12 +7,14 @@
 
 namespace favor::kernels {
 
-// C = A·B, or C += A·B with `add`. A is [rows, depth], B [depth, columns], C [rows, columns] with
-// contiguous rows; A and B may be transposed views. Nothing overlaps C.
+// C = A·B, C += A·B with `add`, or C = A·B + bias in every row. A is [rows, depth], B [depth,
+// columns], C [rows, columns] with contiguous rows, the bias [columns]; A and B may be transposed
+// views. Nothing overlaps C.
 struct MatmulArguments {
   ConstView a, b;
   View c;
   bool add = false;
+  ConstView bias{};  // none: no bias; not with `add`
 };
 
 namespace reference {

@@ -1,7 +1,7 @@
 #include "layers/linear.h"
 
-#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "core/parallel.h"
 #include "kernels/matmul.h"
@@ -16,15 +16,9 @@ Linear::Linear(ParameterSet& parameters, const std::string& name, int64_t in, in
       bias_(&parameters.Add(name + ".bias", {out}, {}, false)) {}
 
 void Linear::Forward(const Context& context, ConstView x, View y) const {
-  WithType(y.type(), [&]<class T>(T) {
-    const T* bias = bias_->value.Data<T>();
-    T* out = y.Data<T>();
-    const int64_t columns = y.size(1);
-    ParallelForBlocks(context, y.size(0), RowsOfTask(columns), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) std::copy_n(bias, columns, out + row * columns);
-    });
-  });
-  kernels::Matmul({x, kernels::Transposed(weight_->value), y, /*add=*/true}, context);
+  kernels::Matmul(
+      {.a = x, .b = kernels::Transposed(weight_->value), .c = y, .bias = ConstView(bias_->value)},
+      context);
 }
 
 void Linear::Backward(const Context& context, ConstView x, ConstView grad_y, View grad_x,
@@ -35,19 +29,25 @@ void Linear::Backward(const Context& context, ConstView x, ConstView grad_y, Vie
 }
 
 void AddColumnSums(const Context& context, ConstView rows, View grad) {
-  constexpr int64_t kColumns = 64;
+  constexpr int64_t kRows = 256;  // of one task; the sums of tasks are added in their order
   WithType(grad.type(), [&]<class T>(T) {
-    const T* values = rows.Data<T>();
-    T* sums = grad.Data<T>();
     const int64_t columns = rows.size(1);
-    ParallelForBlocks(context, columns, kColumns, [&](int64_t begin, int64_t end) {
-      double total[kColumns] = {};
-      for (int64_t row = 0; row < rows.size(0); ++row) {
-        const T* in = values + row * rows.stride(0) + begin;
-        for (int64_t j = 0; j < end - begin; ++j) total[j] += static_cast<double>(in[j]);
-      }
-      for (int64_t j = begin; j < end; ++j) sums[j] += static_cast<T>(total[j - begin]);
-    });
+    using Sums = std::vector<double>;
+    const Sums total = ParallelReduce(
+        context, rows.size(0), kRows, Sums(static_cast<size_t>(columns), 0.0),
+        [&](int64_t begin, int64_t end) {
+          Sums sums(static_cast<size_t>(columns), 0.0);
+          for (int64_t row = begin; row < end; ++row) {
+            const T* in = rows.Data<T>() + row * rows.stride(0);
+            for (size_t j = 0; j < sums.size(); ++j) sums[j] += static_cast<double>(in[j]);
+          }
+          return sums;
+        },
+        [](Sums& sum, const Sums& part) {
+          for (size_t j = 0; j < sum.size(); ++j) sum[j] += part[j];
+        });
+    T* to = grad.Data<T>();
+    for (int64_t j = 0; j < columns; ++j) to[j] += static_cast<T>(total[static_cast<size_t>(j)]);
   });
 }
 

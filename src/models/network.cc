@@ -37,7 +37,8 @@ void CheckBatch(const Batch& batch, const ModelConfig& config, bool targets) {
     Throw(ErrorCode::kInvalidData, "batch", "given {} targets, expected {}", batch.targets.size(),
           expected);
   }
-  if (const auto bad = outside(batch.targets, kNoTarget, end); bad != batch.targets.end())
+  const int32_t least = config.classes > 0 ? 0 : kNoTarget;  // every sequence has a class
+  if (const auto bad = outside(batch.targets, least, end); bad != batch.targets.end())
     Throw(ErrorCode::kInvalidData, "batch", "given the target {}, expected 0 to {}", *bad, end - 1);
 }
 

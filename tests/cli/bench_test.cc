@@ -50,5 +50,24 @@ TEST_F(BenchCommand, RefusesWrongOptions) {
   ExpectError(RunTool({"bench"}), 2, "");
 }
 
+TEST_F(BenchCommand, TimesTrainingSteps) {
+  const auto run = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"bench", "train",   "--lengths", "16,32",    "--width",
+                                      "8",     "--heads", "2",         "--layers", "1",
+                                      "--ff",  "8",       "--rounds",  "1",        "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    return RunTool(words);
+  };
+  const ToolResult result = run({"--json", dir_ / "b.json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("of sgemm"), std::string::npos) << result.out;
+  const auto json = nlohmann::json::parse(std::ifstream(dir_ / "b.json"));
+  ASSERT_EQ(json["rows"].size(), 2u);
+  for (const char* key : {"length", "tokens", "seconds", "tokens_per_second", "gflops",
+                          "share_of_sgemm", "planned_bytes", "measured_bytes"})
+    EXPECT_TRUE(json["rows"][0].contains(key)) << key;
+  ExpectError(run({"--lengths", "0"}), 2, "--lengths");
+}
+
 }  // namespace
 }  // namespace favor

@@ -75,6 +75,21 @@ TEST(Matmul, SameBitsForAnyNumberOfThreads) {
   }
 }
 
+TEST(Matmul, AddsABiasToEveryRow) {
+  const Context context({.threads = 2});
+  for (const auto& [rows, columns, depth] : {MatmulCase{13, 33, 65}, {10, 20, 5000}}) {
+    const Tensor a = Random(rows, depth, "a"), b = Random(depth, columns, "b");
+    const Tensor bias = Random(1, columns, "bias");
+    Tensor plain({rows, columns}), with({rows, columns});
+    kernels::Matmul({a, b, plain}, context);
+    kernels::Matmul({.a = a, .b = b, .c = with, .bias = bias.view().At(0)}, context);
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      EXPECT_NEAR(with.Data<float>()[i], plain.Data<float>()[i] + bias.Data<float>()[i % columns],
+                  1e-4);
+    }
+  }
+}
+
 // Rows of C that lie apart, as parts of a wider matrix do, keep what is between them.
 TEST(Matmul, LeavesWhatIsBetweenRows) {
   const Context context({.threads = 1});

@@ -1,6 +1,7 @@
-// Associative recall: pairs of a key and a value, noise, then every key again in another order; its
-// value is asked for.
-//   k₁ v₁ … k_P v_P  noise × distance  k_π(1) v_π(1) … k_π(P)
+// Associative recall: pairs of a key and a value, noise, then every key again in another order,
+// each asked for its value. Answers are not read: a model that sees them can do well by telling
+// which values are left, without looking at keys.
+//   k₁ v₁ … k_P v_P  noise × distance  k_π(1) … k_π(P)   →   v_π(1) … v_π(P)
 #include "core/error_text.h"
 #include "data/generated.h"
 
@@ -15,6 +16,10 @@ int64_t Symbols(const TaskValues& values) {
   return symbols == 0 ? std::max<int64_t>(16, pairs) : symbols;
 }
 
+int64_t Questions(const TaskValues& values) {
+  return values.at("questions") == 0 ? values.at("pairs") : values.at("questions");
+}
+
 TaskShape ShapeOf(const TaskValues& values) {
   if (Symbols(values) < values.at("pairs")) {
     Throw(ErrorCode::kInvalidOption, "task:recall",
@@ -22,7 +27,7 @@ TaskShape ShapeOf(const TaskValues& values) {
           values.at("pairs"));
   }
   return {.vocab = 2 * Symbols(values) + kNoise,
-          .length = 4 * values.at("pairs") - 1 + values.at("distance")};
+          .length = 2 * values.at("pairs") + values.at("distance") + Questions(values)};
 }
 
 Example Draw(const TaskValues& values, const RandomStream& stream) {
@@ -38,13 +43,13 @@ Example Draw(const TaskValues& values, const RandomStream& stream) {
   for (int64_t i = 0; i < values.at("distance"); ++i)
     example.tokens.push_back(static_cast<int32_t>(2 * symbols + drawer.Below(kNoise)));
   example.targets.assign(example.tokens.size(), kNoTarget);
-  for (const int32_t pair : drawer.Different(pairs, pairs)) {
-    const auto place = static_cast<size_t>(pair);
-    example.tokens.insert(example.tokens.end(), {keys[place], answers[place]});
-    example.targets.insert(example.targets.end(), {answers[place], kNoTarget});
+  std::vector<int32_t> round;
+  for (int64_t i = 0; i < Questions(values); ++i) {
+    if (i % pairs == 0) round = drawer.Different(pairs, pairs);
+    const auto pair = static_cast<size_t>(round[static_cast<size_t>(i % pairs)]);
+    example.tokens.push_back(keys[pair]);
+    example.targets.push_back(answers[pair]);
   }
-  example.tokens.pop_back();  // the last answer is asked for, not read
-  example.targets.pop_back();
   return example;
 }
 

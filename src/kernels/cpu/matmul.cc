@@ -55,6 +55,7 @@ struct Block {
   int64_t c_step;
   int64_t rows, columns, depth;
   bool add;
+  const float* bias;  // of these columns; null: none
 };
 
 void CopyRows(const float* from, int64_t from_step, int64_t rows, int64_t columns, int64_t to_step,
@@ -74,6 +75,11 @@ void ComputeBlock(const Block& block, const Context& context) {
   const Scratch<float> b_rows(context, kDepth * b_step);
   const Scratch<float> a_rows(context, kDepth * a_step);
   const Scratch<float> edge(context, rest > 0 ? block.rows * kWidestVector : 1);
+  if (block.bias != nullptr) {
+    for (int64_t row = 0; row < block.rows; ++row)
+      std::copy_n(block.bias, block.columns, block.c + row * block.c_step);
+  }
+  const bool add = block.add || block.bias != nullptr;
   for (int64_t first = 0; first < block.depth; first += kDepth) {
     const int64_t depth = std::min(kDepth, block.depth - first);
     CopyRows(block.b.data + first * block.b.row_step, block.b.row_step, depth, block.columns,
@@ -87,7 +93,7 @@ void ComputeBlock(const Block& block, const Context& context) {
       for (int64_t row = 0; row < block.rows; ++row)
         std::copy_n(a_from + row * block.a.row_step, depth, a_rows.data() + row * kDepth);
     }
-    const ResultMode mode = block.add || first > 0 ? ResultMode::kAdd : ResultMode::kStore;
+    const ResultMode mode = add || first > 0 ? ResultMode::kAdd : ResultMode::kStore;
     if (whole > 0) {
       HWY_DYNAMIC_DISPATCH(MultiplyOnTarget)
       (a, b_rows.data(), b_step, block.rows, whole, depth, {block.c, block.c_step, mode});
@@ -142,10 +148,12 @@ void InPieces(const Block& all, int64_t pieces, int64_t block_rows, int64_t bloc
       block.c = partials.data() + piece * partial;
       block.c_step = all.columns;
       block.add = false;
+      block.bias = nullptr;
     }
     block.a.data += row * all.a.row_step + first * all.a.column_step;
     block.b.data += first * all.b.row_step + column;
     block.c += row * block.c_step + column;
+    if (block.bias != nullptr) block.bias += column;
     block.rows = std::min(block_rows, all.rows - row);
     block.columns = std::min(block_columns, all.columns - column);
     block.depth = std::min(piece_depth, all.depth - first);
@@ -157,7 +165,7 @@ void InPieces(const Block& all, int64_t pieces, int64_t block_rows, int64_t bloc
                       for (int64_t row = begin; row < end; ++row) {
                         float* to = all.c + row * all.c_step;
                         for (int64_t j = 0; j < all.columns; ++j) {
-                          float sum = all.add ? to[j] : 0;
+                          float sum = all.add ? to[j] : all.bias != nullptr ? all.bias[j] : 0;
                           for (int64_t piece = 0; piece < pieces; ++piece)
                             sum += partials[piece * partial + row * all.columns + j];
                           to[j] = sum;
@@ -169,7 +177,7 @@ void InPieces(const Block& all, int64_t pieces, int64_t block_rows, int64_t bloc
 }  // namespace
 
 void Matmul(const MatmulArguments& arguments, const Context& context) {
-  const auto& [a, b, c, add] = arguments;
+  const auto& [a, b, c, add, bias] = arguments;
   Block all{.a = {a.Data<float>(), a.stride(0), a.stride(1)},
             .b = {b.Data<float>(), b.stride(0), b.stride(1)},
             .c = c.Data<float>(),
@@ -177,7 +185,8 @@ void Matmul(const MatmulArguments& arguments, const Context& context) {
             .rows = c.size(0),
             .columns = c.size(1),
             .depth = a.size(1),
-            .add = add};
+            .add = add,
+            .bias = bias.data() == nullptr ? nullptr : bias.Data<float>()};
   // Weights: they are small beside what they multiply, so a whole copy costs little.
   const int64_t step = RowStep(all.columns);
   const bool transpose = all.b.column_step != 1;

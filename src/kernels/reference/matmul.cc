@@ -7,19 +7,24 @@
 namespace favor::kernels::reference {
 
 void Matmul(const MatmulArguments& arguments, const Context& context) {
-  const auto& [a, b, c, add] = arguments;
+  const auto& [a, b, c, add, bias] = arguments;
   const int64_t columns = c.size(1), depth = a.size(1);
   const auto *a_data = a.Data<double>(), *b_data = b.Data<double>();
   auto* c_data = c.Data<double>();
-  ParallelFor(context, c.size(0), [&, &a = a, &b = b, &c = c, add = add](int64_t row) {
-    double* out = c_data + row * c.stride(0);
-    if (!add) std::fill_n(out, columns, 0.0);
-    for (int64_t k = 0; k < depth; ++k) {
-      const double factor = a_data[row * a.stride(0) + k * a.stride(1)];
-      const double* in = b_data + k * b.stride(0);
-      for (int64_t j = 0; j < columns; ++j) out[j] += factor * in[j * b.stride(1)];
-    }
-  });
+  ParallelFor(context, c.size(0),
+              [&, &a = a, &b = b, &c = c, &bias = bias, add = add](int64_t row) {
+                double* out = c_data + row * c.stride(0);
+                if (bias.data() != nullptr) {
+                  std::copy_n(bias.Data<double>(), columns, out);
+                } else if (!add) {
+                  std::fill_n(out, columns, 0.0);
+                }
+                for (int64_t k = 0; k < depth; ++k) {
+                  const double factor = a_data[row * a.stride(0) + k * a.stride(1)];
+                  const double* in = b_data + k * b.stride(0);
+                  for (int64_t j = 0; j < columns; ++j) out[j] += factor * in[j * b.stride(1)];
+                }
+              });
 }
 
 }  // namespace favor::kernels::reference

@@ -1,0 +1,54 @@
+#include "lab/bench_train.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace favor::lab {
+namespace {
+
+ModelConfig SmallModel() {
+  ModelConfig model;
+  model.vocab = 11;
+  model.width = 8;
+  model.heads = 2;
+  model.kv_heads = 1;
+  model.layers = 3;
+  model.ff = 12;
+  model.features.features = 16;
+  model.max_length = 64;
+  return model;
+}
+
+TEST(TrainBench, CountsOperations) {
+  ModelConfig model = SmallModel();
+  // Query and output 8·8, key and value 4·8, feed-forward 2·8·12; output weights 11·8.
+  const double multiplied = 3 * (2 * 64 + 2 * 32 + 2 * 96) + 88;
+  const double linear = 3 * 24.0 * (2 * 2) * 10 * 16 * 4;  // layers, batch·heads, L·m·d
+  EXPECT_EQ(CountedTrainFlops(model, 2, 10), 6 * multiplied * 20 + linear);
+  model.attention = "exact";
+  EXPECT_EQ(CountedTrainFlops(model, 2, 10), 6 * multiplied * 20 + 3 * 7.0 * 4 * 10 * 10 * 4);
+  model.attention = "identity";
+  EXPECT_EQ(CountedTrainFlops(model, 2, 10), 6 * multiplied * 20);
+}
+
+TEST(TrainBench, MeasuresEveryLength) {
+  const Context context({.threads = 1});
+  const TrainBench bench = RunTrainBench(
+      {.model = SmallModel(), .lengths = {64, 32}, .batch = 2, .rounds = 1, .quiet = true},
+      context);
+  EXPECT_GT(bench.sgemm_gflops, 0);
+  ASSERT_EQ(bench.rows.size(), 2u);
+  EXPECT_EQ(bench.rows[0].length, 32);
+  for (const TrainBenchRow& row : bench.rows) {
+    EXPECT_EQ(row.tokens, 2 * row.length);
+    EXPECT_TRUE(std::isfinite(row.seconds) && row.seconds > 0);
+    EXPECT_GT(row.planned_bytes, 0);
+    EXPECT_NEAR(row.gflops, CountedTrainFlops(SmallModel(), 2, row.length) / row.seconds / 1e9,
+                1e-6 * row.gflops);
+  }
+  EXPECT_EQ(bench.ToTable().rows.size(), 2u);
+}
+
+}  // namespace
+}  // namespace favor::lab
