@@ -28,15 +28,16 @@ struct ModelConfig {
   int64_t classes = 0;  // of a sequence classifier; 0: logits for tokens
   int64_t width = 128;  // of a token's row
   int64_t layers = 2;
-  int64_t heads = 4;                        // of queries; a divisor of width
-  int64_t kv_heads = 0;                     // of keys and values; a divisor of heads; 0: as many
-  int64_t ff = 512;                         // width inside feed-forward layers
-  std::string positions = "learned";        // learned, sinusoidal, rotary, none
-  int64_t max_length = 0;                   // of learned positions; 0: the length of training
-  std::string norm = "pre";                 // pre: x + f(norm(x)); post: norm(x + f(x))
-  std::string activation = "gelu";          // gelu, relu
-  bool tied = true;                         // output weights are those of the embedding
-  std::string attention = "linear";         // a name of AttentionNames()
+  int64_t heads = 4;                  // of queries; a divisor of width
+  int64_t kv_heads = 0;               // of keys and values; a divisor of heads; 0: as many
+  int64_t ff = 512;                   // width inside feed-forward layers
+  std::string positions = "learned";  // learned, sinusoidal, rotary, none
+  int64_t max_length = 0;             // of learned positions; 0: the length of training
+  std::string norm = "pre";           // pre: x + f(norm(x)); post: norm(x + f(x))
+  std::string activation = "gelu";    // gelu, relu
+  bool tied = true;                   // output weights are those of the embedding
+  std::string attention = "linear";   // a name of AttentionNames()
+  int64_t convolution = 0;  // taps of short convolutions of queries, keys and values; 0: none
   FeatureOptions features{.features = 64};  // of linear attention
 };
 

@@ -7,6 +7,7 @@
 
 #include "favor/attention.h"
 #include "layers/arena.h"
+#include "layers/convolution.h"
 #include "layers/linear.h"
 #include "layers/positions.h"
 
@@ -14,6 +15,7 @@ namespace favor::layers {
 
 struct AttentionShape {
   int64_t width, heads, kv_heads;
+  int64_t convolution = 0;  // taps of the convolutions of queries, keys and values; 0: none
   int64_t dim() const { return width / heads; }
   int64_t kv_width() const { return kv_heads * dim(); }
 };
@@ -29,11 +31,13 @@ class MultiHeadAttention {
 
   struct Activations {
     View q, k, v, attended;  // [tokens, width or kv_width]; q and k after rotation
+    View projected_q, projected_k, projected_v;  // before convolution; none: q, k, v themselves
     AttentionRecord record;
   };
   Activations Plan(Arena& arena, int64_t tokens) const;
   struct Workspace {
     View grad_attended, grad_q, grad_k, grad_v;
+    View grad_convolved;  // [tokens, width], before it goes back through a convolution
   };
   Workspace PlanWorkspace(Arena& arena, int64_t tokens, bool training) const;
   // Memory of a record of so many tokens.
@@ -41,8 +45,7 @@ class MultiHeadAttention {
 
   // How the rows of x are to be read.
   struct Rows {
-    int64_t batch, length;
-    ConstView mask;                     // [batch, length], 0: padding; none: all exist
+    Sequences sequences;
     const WaveTable* rotary = nullptr;  // of head dim
   };
 
@@ -53,11 +56,24 @@ class MultiHeadAttention {
                 const Workspace& w, ConstView grad_y, View grad_x);
 
  private:
+  // One of queries, keys and values: the layer, and the convolution behind it.
+  struct Projection {
+    Linear linear;
+    std::optional<Convolution> convolution;
+
+    void Forward(const Context& context, const Sequences& sequences, ConstView x, View projected,
+                 View y) const;
+    void Backward(const Context& context, const Sequences& sequences, ConstView x,
+                  ConstView projected, View grad_y, View workspace, View grad_x, bool add);
+  };
+  Projection MakeProjection(ParameterSet& parameters, const std::string& name, int64_t columns);
+
   AttentionOptions OptionsFor(const Rows& rows, DataType type) const;
 
   AttentionShape shape_;
   AttentionOptions options_;
-  Linear query_, key_, value_, output_;
+  Projection query_, key_, value_;
+  Linear output_;
 };
 
 }  // namespace favor::layers

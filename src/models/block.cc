@@ -10,7 +10,8 @@ namespace {
 layers::AttentionShape AttentionShapeOf(const ModelConfig& config) {
   return {.width = config.width,
           .heads = config.heads,
-          .kv_heads = config.kv_heads == 0 ? config.heads : config.kv_heads};
+          .kv_heads = config.kv_heads == 0 ? config.heads : config.kv_heads,
+          .convolution = config.convolution};
 }
 
 AttentionOptions AttentionOptionsOf(const ModelConfig& config) {

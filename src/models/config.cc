@@ -74,6 +74,7 @@ void CheckConfig(const ModelConfig& config) {
   CheckRange("layers", config.layers, 1, models::kMaxLayers);
   CheckRange("heads", config.heads, 1, models::kMaxWidth);
   CheckRange("kv_heads", config.kv_heads, 0, config.heads);
+  CheckRange("convolution", config.convolution, 0, models::kMaxTaps);
   CheckRange("ff", config.ff, 1, models::kMaxFf);
   CheckRange("max_length", config.max_length, config.positions == "learned" ? 1 : 0,
              models::kMaxLength);

@@ -9,7 +9,7 @@
 namespace favor::models {
 
 constexpr int64_t kMaxVocab = 1 << 20, kMaxWidth = 1 << 15, kMaxLayers = 1024, kMaxFf = 1 << 18,
-                  kMaxLength = int64_t{1} << 24;
+                  kMaxLength = int64_t{1} << 24, kMaxTaps = 64;
 
 std::span<const std::string_view> PositionNames();    // learned, sinusoidal, rotary, none
 std::span<const std::string_view> NormNames();        // pre, post

@@ -47,6 +47,8 @@ std::vector<Field> ConfigFields::Chosen() {
        ChoiceField{&c.activation, List(ActivationNames())}},
       {"tied", "Output weights are those of the embedding", FlagField{&c.tied}},
       {"attention", "Kind of attention", ChoiceField{&c.attention, List(AttentionNames())}},
+      {"convolution", "Taps of short convolutions of queries, keys and values; 0: none",
+       IntegerField{&c.convolution, 0, kMaxTaps}},
       {"map", "Feature map of linear attention (favor info lists them)",
        ChoiceField{&c.features.map, NamesOf(Maps())}},
       {"projection", "How ω is drawn (favor info lists the ways)",

@@ -63,8 +63,9 @@ int64_t Transformer::RecordBytes(const Shape& shape) const {
 }
 
 Block::Rows Transformer::RowsOf(const Batch& batch) const {
-  Block::Rows rows{.batch = batch.batch, .length = batch.length, .mask = {}};
-  if (!batch.mask.empty()) rows.mask = ConstView(batch.mask.data(), {batch.batch, batch.length});
+  Block::Rows rows{.sequences = {.batch = batch.batch, .length = batch.length, .mask = {}}};
+  if (!batch.mask.empty())
+    rows.sequences.mask = ConstView(batch.mask.data(), {batch.batch, batch.length});
   if (config_.positions == "rotary") rows.rotary = &*waves_;
   return rows;
 }

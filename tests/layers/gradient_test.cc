@@ -109,11 +109,39 @@ TEST_F(LayerGradients, FeedForward) {
   }
 }
 
+TEST_F(LayerGradients, Convolution) {
+  Tensor mask({3, 4});
+  for (int64_t i = 0; i < 12; ++i) mask.Data<float>()[i] = i == 2 || i == 11 ? 0.0f : 1.0f;
+  for (const bool causal : {true, false}) {
+    for (const bool masked : {true, false}) {
+      parameters_ = ParameterSet({.seed = 3, .type = DataType::kF64});
+      layers::Convolution layer(parameters_, "convolution", 3, 5, causal);
+      Shake();
+      layers::Sequences sequences{.batch = 3, .length = 4, .mask = {}};
+      if (masked) sequences.mask = mask;
+      Tensor x = RandomDoubles({12, 5}, "x"), weights = RandomDoubles({12, 5}, "w");
+      Tensor y({12, 5}, DataType::kF64), grad_x({12, 5}, DataType::kF64);
+      const auto loss = [&] {
+        layer.Forward(context_, sequences, x, y);
+        return WeightedSum(weights, y);
+      };
+      layer.Backward(context_, sequences, x, weights, grad_x);
+      ExpectGradient("x", x, grad_x, loss);
+      ExpectParameterGradients(loss);
+      // The first token of the second sequence by hand.
+      loss();
+      const double *w = parameters_.all()[0]->value.Data<double>(), *in = x.Data<double>();
+      const double expected = causal ? w[0] * in[20] : w[5] * in[20] + w[0] * in[25];
+      EXPECT_NEAR(y.Data<double>()[20], expected, 1e-12);
+    }
+  }
+}
+
 TEST_F(LayerGradients, MultiHeadAttention) {
   struct Variant {
     const char* attention;
     bool causal, rotary, masked;
-    int64_t kv_heads;
+    int64_t kv_heads, convolution = 0;
   };
   for (const Variant& v : {Variant{"exact", true, true, false, 2},
                            {"exact", false, false, true, 1},
@@ -126,16 +154,17 @@ TEST_F(LayerGradients, MultiHeadAttention) {
     AttentionOptions options{.attention = v.attention, .causal = v.causal};
     options.features.features = 8;
     const int64_t kv_heads = std::string(v.attention) == "identity" ? 2 : v.kv_heads;
-    layers::MultiHeadAttention layer(parameters_, "attention",
-                                     {.width = 8, .heads = 2, .kv_heads = kv_heads}, options, 0.7);
+    layers::MultiHeadAttention layer(
+        parameters_, "attention",
+        {.width = 8, .heads = 2, .kv_heads = kv_heads, .convolution = v.convolution}, options, 0.7);
     layer.Redraw(5, 0);
     Shake();
     layers::WaveTable waves(4, DataType::kF64);
     waves.Grow(5);
     Tensor mask({2, 5});
     for (int64_t i = 0; i < 10; ++i) mask.Data<float>()[i] = i == 4 || i >= 8 ? 0.0f : 1.0f;
-    layers::MultiHeadAttention::Rows rows{.batch = 2, .length = 5, .mask = {}};
-    if (v.masked) rows.mask = mask;
+    layers::MultiHeadAttention::Rows rows{.sequences = {.batch = 2, .length = 5, .mask = {}}};
+    if (v.masked) rows.sequences.mask = mask;
     if (v.rotary) rows.rotary = &waves;
     layers::Arena arena(DataType::kF64);
     layer.Plan(arena, 10);

@@ -50,6 +50,7 @@ std::vector<GradientCase> Cases() {
     c.tied = false;
     c.activation = "relu";
   });
+  add("convolution", [](ModelConfig& c) { c.convolution = 3; });
   add("no_positions", [](ModelConfig& c) { c.positions = "none"; });
   add(
       "dropout", [](ModelConfig&) {}, 0.2);

@@ -21,6 +21,7 @@ TEST(Model, NoTokenSeesTheFuture) {
       ModelConfig config = SmallConfig();
       config.attention = attention;
       config.positions = positions;
+      config.convolution = positions == std::string("learned") ? 0 : 3;
       Model model(config, 1);
       Batch batch = SmallBatch(config);
       const Tensor before = model.Logits(batch, context);
@@ -48,6 +49,7 @@ TEST(Model, PaddingChangesNothing) {
       ModelConfig config = SmallConfig(/*causal=*/false);
       config.attention = attention;
       config.classes = classes;
+      config.convolution = classes;
       Model model(config, 1);
       Batch shorter{.batch = 1, .length = 4, .tokens = {1, 2, 3, 4}};
       Batch padded{

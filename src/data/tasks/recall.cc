@@ -62,6 +62,7 @@ GeneratedTask RecallTask() {
       .task = "causal",
       .parameters = {{"pairs", "of a key and a value", 8, 1, 1 << 12},
                      {"distance", "tokens of noise between pairs and questions", 512, 0, 1 << 22},
+                     {"questions", "asked in all; 0: one for each pair", 0, 0, 1 << 20},
                      {"symbols", "different keys, and values; 0: as many as pairs, at least 16", 0,
                       0, 1 << 16}},
       .shape = ShapeOf,
