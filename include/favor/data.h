@@ -15,6 +15,7 @@
 namespace favor {
 
 constexpr int32_t kNoTarget = -1;
+constexpr int64_t kByteVocab = 258;  // of text: bytes, one token that hides a byte, and padding
 
 // Sequences of one length, as a model reads them.
 struct Batch {
@@ -49,20 +50,22 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
+  // Tells data apart: a run is resumed only with the data that it began with.
+  virtual std::string Fingerprint() const { return ""; }
   virtual int64_t vocab() const = 0;    // tokens are 0 … vocab − 1
   virtual int64_t classes() const = 0;  // 0: targets are tokens
   // The length of sequences: the one asked for, or the task's own (0 asks for a default). Throws
   // kInvalidOption where it cannot be.
   virtual int64_t Length(int64_t asked) const = 0;
   virtual Batch TrainBatch(const BatchRequest& request) const = 0;
-  // Batches to evaluate on; the last may be smaller. Generated tasks go on for ever.
+  // Batches to evaluate on; the last may be smaller. Generated tasks have 4096 sequences a split.
   virtual int64_t Batches(Split split, int64_t batch, int64_t length) const = 0;
   virtual Batch EvalBatch(Split split, const BatchRequest& request) const = 0;
 };
 
 // A file of text, or "task:NAME,key=value,…": copy (length, symbols), recall (pairs, distance,
-// questions, symbols), listops (length, depth). Throws where there is no such file or task, or the
-// task of the options does not fit.
+// mixed, questions, symbols), listops (length, depth). Throws where there is no such file or task,
+// or the task of the options does not fit.
 std::unique_ptr<Dataset> OpenData(const std::string& source, const DataOptions& options);
 
 }  // namespace favor

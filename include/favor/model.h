@@ -48,7 +48,7 @@ std::span<const std::string_view> PresetNames();
 // Throws kInvalidOption where no such model can be built.
 void CheckConfig(const ModelConfig& config);
 
-// How well targets were predicted, summed over `count` of them.
+// How well targets were predicted, summed over `count` of them; means of none are NaN.
 struct Score {
   double loss = 0;  // Σ −log p(target), nats
   int64_t correct = 0, count = 0;
@@ -107,7 +107,7 @@ class Model {
 struct ModelSummary {
   int64_t parameters = 0;
   struct Part {
-    std::string name;  // "embedding", "layers.0", …, "output"
+    std::string name;  // "embedding", "layers.0.attention", …, "norm"
     int64_t parameters;
   };
   std::vector<Part> parts;

@@ -28,7 +28,7 @@ struct TrainConfig {
   double learning_rate = 1e-3;
   std::string schedule = "cosine";  // cosine, constant; both after a linear warm-up
   int64_t warmup = 100;             // steps
-  double final_rate = 0.1;          // of a cosine: the last learning rate, as a share of the first
+  double final_rate = 0.1;  // of a cosine: the last learning rate, as a share of the full one
   double beta1 = 0.9, beta2 = 0.98, epsilon = 1e-9, weight_decay = 0.1;
   double clip = 0.5;  // the largest norm of the gradient; 0: none
   double dropout = 0.1;
@@ -64,8 +64,10 @@ class Trainer {
  public:
   // Completes the config: length, vocabulary, learned positions. `data`: instead of opening
   // config.data. Throws where a given vocabulary is not the data's.
+  // The context must outlive the trainer.
   Trainer(const RunConfig& config, const Context& context,
           std::shared_ptr<const Dataset> data = nullptr);
+  Trainer(const RunConfig&, Context&&, std::shared_ptr<const Dataset> = nullptr) = delete;
   ~Trainer();
 
   const RunConfig& config() const;
@@ -80,7 +82,8 @@ class Trainer {
   // Without dropout, with the present ω. `batches` at most; 0: all.
   Score Evaluate(Split split, int64_t batches);
 
-  // Weights, optimizer, and where the run stands. `note` is stored and given back.
+  // Weights, optimizer, and where the run stands. `note`, JSON, is stored and given back. Throws
+  // kInvalidData rather than write weights that are not finite.
   void Save(const std::string& path, const std::string& note = "{}") const;
   std::string Load(const std::string& path);
   // Weights alone.
@@ -99,7 +102,7 @@ struct TrainOptions {
 
 struct TrainResult {
   int64_t steps = 0, tokens = 0;
-  double loss = 0;  // of the last step
+  std::optional<double> loss;  // of the last step; none where all steps had been done
   double seconds = 0;
   bool stopped_early = false;
   std::optional<Score> valid;  // of the last evaluation

@@ -15,8 +15,6 @@
 namespace favor::cli {
 namespace {
 
-constexpr int64_t kBytesVocab = 258;
-
 struct Arguments {
   lab::TrainBenchOptions options;
   RunConfigOptions model;
@@ -49,7 +47,7 @@ nlohmann::ordered_json ToJson(const lab::TrainBench& bench) {
 void Run(Arguments& a) {
   CheckFiles("bench train", {a.json}, {});
   a.options.model = a.model.Fresh().model;
-  if (a.options.model.vocab == 0) a.options.model.vocab = kBytesVocab;
+  if (a.options.model.vocab == 0) a.options.model.vocab = kByteVocab;
   if (a.options.model.classes > 0)
     Throw(ErrorCode::kInvalidOption, "bench train: --classes",
           "given {}, expected a language model", a.options.model.classes);

@@ -58,6 +58,7 @@ class FieldOptions {
  public:
   // Under the heading `group`; defaults shown are the present values.
   void Add(CLI::App& app, const std::string& group, const std::vector<Field>& fields);
+  bool Given() const { return !given_.empty(); }
   // Sets those of `fields` that were given.
   void Apply(const std::vector<Field>& fields) const;
 

@@ -4,6 +4,7 @@
 
 #include "core/error_text.h"
 #include "io/input_file.h"
+#include "models/checkpoint.h"
 #include "models/config_fields.h"
 #include "train/config_fields.h"
 
@@ -59,7 +60,8 @@ void RunConfigOptions::AddModel(CLI::App& app) {
 
 void RunConfigOptions::Apply(RunConfig& config) const {
   if (!preset_.empty()) ApplyPreset(preset_, config.model);
-  if (!config_.empty()) ReadRunConfig(io::InputFile(config_).ReadRest(), config_, config);
+  if (!config_.empty())
+    ReadRunConfig(io::InputFile(config_).ReadRest(models::kMaxConfigBytes), config_, config);
   models::ConfigFields model(config.model);
   fields_.Apply(train::DataFields(config));
   fields_.Apply(model.All());

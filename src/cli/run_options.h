@@ -17,6 +17,7 @@ class RunConfigOptions {
   // Those of a model alone, with --vocab and --classes.
   void AddModel(CLI::App& app);
 
+  bool Given() const { return !preset_.empty() || !config_.empty() || fields_.Given(); }
   RunConfig Fresh() const;
   // The config of a run that exists; throws where an option says otherwise.
   RunConfig Agreeing(const RunConfig& stored, const std::string& folder) const;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error_text.h"
+#include "core/json_text.h"
 
 namespace favor {
 namespace {
@@ -122,7 +123,7 @@ void FieldFromText(std::string_view who, const std::string& text, const Field& f
   Json json = text;
   if (number || std::holds_alternative<FlagField>(field.value)) {
     // Numbers and flags are written as in JSON; what is none stays a text and is refused.
-    Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    Json parsed = ParseJson(text);
     if (!parsed.is_discarded() && !parsed.is_structured()) json = std::move(parsed);
   }
   std::visit(Reader(who, "", json), field.value);

@@ -26,6 +26,14 @@ Split SplitNamed(std::string_view name) {
   return static_cast<Split>(found - kSplits.begin());
 }
 
+const BatchRequest& data::CheckedRequest(const BatchRequest& request) {
+  if (request.index < 0 || request.batch < 1 || request.length < 1) {
+    Throw(ErrorCode::kInvalidOption, "batch", "asked for number {} of {} × {} tokens",
+          request.index, request.batch, request.length);
+  }
+  return request;
+}
+
 std::unique_ptr<Dataset> OpenData(const std::string& source, const DataOptions& options) {
   if (std::ranges::find(kTasks, options.task) == kTasks.end()) {
     Throw(ErrorCode::kInvalidOption, "task", "unknown name '{}'{}", Printable(options.task),

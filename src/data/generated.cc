@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <set>
 
 #include "core/error_text.h"
 #include "data/sources.h"
@@ -92,13 +93,13 @@ class Generated : public Dataset {
   }
 
   Batch TrainBatch(const BatchRequest& request) const override {
-    return Draw(Split::kTrain, request, request.batch);
+    return Draw(Split::kTrain, CheckedRequest(request), request.batch);
   }
   int64_t Batches(Split, int64_t batch, int64_t) const override {
     return (kEvalExamples + batch - 1) / batch;
   }
   Batch EvalBatch(Split split, const BatchRequest& request) const override {
-    return Draw(split, request,
+    return Draw(split, CheckedRequest(request),
                 std::min(request.batch, kEvalExamples - request.index * request.batch));
   }
 
@@ -110,7 +111,7 @@ class Generated : public Dataset {
     const auto length = static_cast<size_t>(shape_.length);
     for (int64_t i = 0; i < count; ++i) {
       const Example example = task_.draw(
-          values_, stream.Child(static_cast<uint64_t>(request.index * request.batch + i)));
+          values_, split, stream.Child(static_cast<uint64_t>(request.index * request.batch + i)));
       const size_t size = example.tokens.size();
       batch.tokens.insert(batch.tokens.end(), example.tokens.begin(), example.tokens.end());
       batch.tokens.resize(batch.tokens.size() + length - size, 0);
@@ -145,7 +146,12 @@ std::unique_ptr<Dataset> OpenGenerated(const std::string& name, const DataOption
   const GeneratedTask& task = FindTask(parts[0]);
   TaskValues values;
   for (const TaskParameter& parameter : task.parameters) values[parameter.key] = parameter.standard;
-  for (size_t i = 1; i < parts.size(); ++i) SetValue(task, parts[i], values);
+  std::set<std::string> given;
+  for (size_t i = 1; i < parts.size(); ++i) {
+    SetValue(task, parts[i], values);
+    if (const std::string key = parts[i].substr(0, parts[i].find('=')); !given.insert(key).second)
+      Throw(ErrorCode::kInvalidOption, Who(task), "the key '{}' stands twice", key);
+  }
   return std::make_unique<Generated>(task, values, options);
 }
 

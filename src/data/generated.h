@@ -36,7 +36,7 @@ struct GeneratedTask {
   std::string_view task;  // causal or classify
   std::vector<TaskParameter> parameters;
   TaskShape (*shape)(const TaskValues& values);  // throws where values do not fit each other
-  Example (*draw)(const TaskValues& values, const RandomStream& stream);
+  Example (*draw)(const TaskValues& values, Split split, const RandomStream& stream);
 };
 std::span<const GeneratedTask> GeneratedTasks();
 
@@ -47,6 +47,7 @@ class Drawer {
   int64_t Below(int64_t end) {
     return static_cast<int64_t>(stream_.Uniform(next_++) * static_cast<double>(end));
   }
+  double Uniform() { return stream_.Uniform(next_++); }
   bool Chance(double probability) { return stream_.Uniform(next_++) < probability; }
   // `count` of 0 … total − 1, all different, in random order.
   std::vector<int32_t> Different(int64_t count, int64_t total);

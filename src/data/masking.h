@@ -13,8 +13,9 @@ struct MaskTokens {
   int32_t ordinary;  // tokens 0 … ordinary − 1 may replace another
 };
 
-// batch.tokens are whole sequences; sets targets and hides. A pure function of the stream.
-void MaskBatch(const RandomStream& stream, const MaskTokens& tokens, Batch& batch);
+// batch.tokens are whole sequences, numbered from `first`; sets targets and hides. A pure function
+// of the stream and a sequence's number.
+void MaskBatch(const RandomStream& stream, int64_t first, const MaskTokens& tokens, Batch& batch);
 
 }  // namespace favor::data
 

@@ -9,6 +9,9 @@
 
 namespace favor::data {
 
+// Throws where a request asks for nothing.
+const BatchRequest& CheckedRequest(const BatchRequest& request);
+
 // A file as bytes: tokens 0 … 255, then one that hides a byte and one for padding.
 std::unique_ptr<Dataset> OpenText(const std::string& path, const DataOptions& options);
 

@@ -10,7 +10,7 @@
 namespace favor::data {
 namespace {
 
-constexpr int32_t kBytes = 256, kHidden = 256, kVocab = 258;  // 257: padding
+constexpr int32_t kBytes = 256, kHidden = 256;
 constexpr int64_t kDefaultLength = 512;
 
 class Text : public Dataset {
@@ -20,7 +20,7 @@ class Text : public Dataset {
       Throw(ErrorCode::kInvalidOption, "task",
             "given classify for the text '{}', expected causal or masked", Printable(path));
     }
-    bytes_ = io::InputFile(path).ReadRest();
+    bytes_ = io::ReadRegularFile(path);
     const size_t held_out = bytes_.size() / 20;
     const size_t valid = bytes_.size() - 2 * held_out;
     parts_[0] = std::string_view(bytes_).substr(0, valid);
@@ -32,7 +32,12 @@ class Text : public Dataset {
     }
   }
 
-  int64_t vocab() const override { return kVocab; }
+  std::string Fingerprint() const override {
+    uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+    for (const char byte : bytes_) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+    return fmt::format("{} bytes, {:016x}", bytes_.size(), hash);
+  }
+  int64_t vocab() const override { return kByteVocab; }
   int64_t classes() const override { return 0; }
 
   int64_t Length(int64_t asked) const override {
@@ -49,6 +54,7 @@ class Text : public Dataset {
   }
 
   Batch TrainBatch(const BatchRequest& request) const override {
+    Length(CheckedRequest(request).length);
     const std::string_view part = Part(Split::kTrain);
     const RandomStream stream =
         RandomStream(options_.seed, "windows").Child(static_cast<uint64_t>(request.index));
@@ -65,7 +71,7 @@ class Text : public Dataset {
   }
 
   Batch EvalBatch(Split split, const BatchRequest& request) const override {
-    const int64_t first = request.index * request.batch;
+    const int64_t first = CheckedRequest(request).index * request.batch;
     const int64_t last = std::min(Count(split, request.length), first + request.batch);
     std::vector<size_t> starts;
     for (int64_t i = first; i < last; ++i)
@@ -92,10 +98,11 @@ class Text : public Dataset {
       }
     }
     if (!causal()) {
-      const RandomStream stream = RandomStream(options_.seed, "masks")
-                                      .Child(static_cast<uint64_t>(split))
-                                      .Child(static_cast<uint64_t>(request.index));
-      MaskBatch(stream, {.hidden = kHidden, .ordinary = kBytes}, batch);
+      // By the number of the sequence: masks do not depend on how many share a batch.
+      const RandomStream stream =
+          RandomStream(options_.seed, "masks").Child(static_cast<uint64_t>(split));
+      const int64_t first = request.index * request.batch;
+      MaskBatch(stream, first, {.hidden = kHidden, .ordinary = kBytes}, batch);
     }
     return batch;
   }

@@ -51,7 +51,13 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(ResolveLi
   }
   // mkostemp makes private files; give the mode an ordinary write would have given or left.
   const mode_t mode = exists ? (existing.st_mode & 07777) : (0666 & ~CurrentUmask());
-  if (fchmod(descriptor_, mode) != 0) Fail("cannot set its mode");
+  if (fchmod(descriptor_, mode) != 0) {
+    const int reason = errno;
+    close(descriptor_);  // the destructor of what was never made does not run
+    unlink(temporary_.c_str());
+    errno = reason;
+    Fail("cannot set its mode");
+  }
 }
 
 AtomicFile::~AtomicFile() {

@@ -37,7 +37,7 @@ size_t InputFile::Read(std::span<std::byte> out) {
   return done;
 }
 
-std::string InputFile::ReadRest() {
+std::string InputFile::ReadRest(size_t most) {
   constexpr size_t kStep = 1 << 20;
   std::string rest;
   for (;;) {
@@ -45,8 +45,17 @@ std::string InputFile::ReadRest() {
     rest.resize(before + kStep);
     const size_t count = Read(std::as_writable_bytes(std::span(rest)).subspan(before));
     rest.resize(before + count);
+    if (rest.size() > most)
+      Throw(ErrorCode::kInvalidData, Printable(path_), "longer than {} bytes", most);
     if (count < kStep) return rest;
   }
+}
+
+std::string ReadRegularFile(const std::string& path) {
+  InputFile file(path);
+  if (!file.Size())
+    Throw(ErrorCode::kIo, Printable(path), "given a device, pipe or folder, expected a file");
+  return file.ReadRest();
 }
 
 }  // namespace favor::io

@@ -3,6 +3,7 @@
 #define FAVOR_IO_INPUT_FILE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,14 +19,17 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   std::optional<size_t> Size() const { return size_; }  // none for pipes and devices
-  size_t Read(std::span<std::byte> out);  // fills `out` or stops at the end of the file
-  std::string ReadRest();
+  size_t Read(std::span<std::byte> out);         // fills `out` or stops at the end of the file
+  std::string ReadRest(size_t most = SIZE_MAX);  // throws kInvalidData where there is more
 
  private:
   std::string path_;
   int descriptor_;
   std::optional<size_t> size_;
 };
+
+// The whole of a file that is no pipe or device: these may never end, and cannot be read twice.
+std::string ReadRegularFile(const std::string& path);
 
 }  // namespace favor::io
 

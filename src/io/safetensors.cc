@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error_text.h"
+#include "core/json_text.h"
 #include "io/atomic_file.h"
 
 namespace favor::io {
@@ -70,15 +71,17 @@ class Parser {
     if (header_bytes > kMaxHeaderBytes || header_bytes > bytes_.size() - 8)
       Fail("its header is longer than the file");
     const auto* text = reinterpret_cast<const char*>(bytes_.data()) + 8;
-    const Json header = Json::parse(text, text + header_bytes, nullptr, /*allow_exceptions=*/false);
-    if (!header.is_object()) Fail("its header is not a JSON object");
+    std::string problem;
+    const Json header = ParseJson(std::string_view(text, header_bytes), &problem);
+    if (!header.is_object())
+      Fail("its header is not a JSON object" + (problem.empty() ? "" : ": " + problem));
     data_ = bytes_.subspan(8 + header_bytes);
     Safetensors result;
     for (const auto& [key, value] : header.items()) {
       if (key == "__metadata__") {
         ReadMetadata(value, result);
-      } else if (!result.entries.emplace(key, ReadEntry(key, value)).second) {
-        Fail(fmt::format("tensor '{}' stands twice", Printable(key)));
+      } else {
+        result.entries.emplace(key, ReadEntry(key, value));
       }
     }
     CheckTiling(result);

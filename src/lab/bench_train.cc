@@ -42,7 +42,7 @@ class Noise : public Dataset {
 };
 
 RunConfig RunOf(const TrainBenchOptions& options, int64_t length) {
-  RunConfig run{.model = options.model};
+  RunConfig run{.task = options.model.causal ? "causal" : "masked", .model = options.model};
   run.training.batch = options.batch;
   run.training.length = length;
   run.training.recompute = options.recompute;

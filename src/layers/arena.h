@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "favor/error.h"
 #include "favor/tensor.h"
 
 namespace favor::layers {
@@ -24,6 +25,10 @@ class Arena {
     void* at =
         counting_ ? nullptr : static_cast<char*>(memory_.view().data()) + used_ * ItemBytes(type_);
     used_ += (shape.Elements() + 15) / 16 * 16;
+    if (used_ > kMost)
+      throw Error(ErrorCode::kOutOfMemory, "memory",
+                  "the activations of this model and batch "
+                  "are larger than any machine");
     most_ = std::max(most_, used_);
     return {at, type_, shape, RowMajorStrides(shape), Device{}};
   }
@@ -49,6 +54,8 @@ class Arena {
   }
 
  private:
+  static constexpr int64_t kMost = int64_t{1} << 56;  // elements
+
   DataType type_;
   bool counting_ = true;
   int64_t used_ = 0, most_ = 0;

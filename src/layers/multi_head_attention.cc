@@ -1,5 +1,7 @@
 #include "layers/multi_head_attention.h"
 
+#include <algorithm>
+
 namespace favor::layers {
 namespace {
 
@@ -85,12 +87,12 @@ MultiHeadAttention::Workspace MultiHeadAttention::PlanWorkspace(Arena& arena, in
 
 int64_t MultiHeadAttention::RecordBytes(int64_t batch, int64_t length) const {
   int64_t bytes = batch * shape_.heads * length * static_cast<int64_t>(sizeof(double));
-  if (options_.attention == "linear" && !options_.causal && options_.plan) {
-    // One state a head: S, z and c as pairs of floats or doubles.
-    bytes += batch * shape_.heads * options_.plan->width() * (shape_.dim() + 2) *
-             static_cast<int64_t>(sizeof(double));
-  }
-  return bytes;
+  if (options_.attention != "linear" || options_.causal) return bytes;
+  // One state a head: S, z and c in double.
+  const auto map = std::ranges::find(Maps(), options_.features.map, &FeatureMapInfo::name);
+  const int64_t columns = options_.features.features * (map == Maps().end() ? 1 : map->parts);
+  return bytes +
+         batch * shape_.heads * columns * (shape_.dim() + 2) * static_cast<int64_t>(sizeof(double));
 }
 
 AttentionOptions MultiHeadAttention::OptionsFor(const Rows& rows, DataType type) const {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error_text.h"
+#include "core/json_text.h"
 #include "io/input_file.h"
 #include "models/config_fields.h"
 
@@ -54,8 +55,7 @@ void WriteCheckpoint(const std::string& path, const Network& network, const Chec
   io::WriteSafetensors(path, file);
 }
 
-Checkpoint::Checkpoint(const std::string& path)
-    : Checkpoint(io::InputFile(path).ReadRest(), path) {}
+Checkpoint::Checkpoint(const std::string& path) : Checkpoint(io::ReadRegularFile(path), path) {}
 
 Checkpoint::Checkpoint(std::string bytes, const std::string& name)
     : name_(name),
@@ -97,7 +97,7 @@ std::unique_ptr<Network> Checkpoint::MakeNetwork() const {
 }
 
 ModelConfig ModelConfigFromJson(std::string_view config, const std::string& who) {
-  const Json json = Json::parse(config, nullptr, /*allow_exceptions=*/false);
+  const Json json = ParseJson(config);
   if (!json.is_object() || !json.contains("model"))
     Throw(ErrorCode::kInvalidData, Printable(who), "its config has no section \"model\"");
   ModelConfig model;
@@ -108,29 +108,24 @@ ModelConfig ModelConfigFromJson(std::string_view config, const std::string& who)
   return model;
 }
 
-std::string FindCheckpoint(const std::string& path) {
+std::unique_ptr<Checkpoint> OpenCheckpoint(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) return path;
+  if (!fs::is_directory(path, ignored)) return std::make_unique<Checkpoint>(path);
   for (const std::string_view name : {kBestName, kLastName}) {
     const fs::path file = fs::path(path) / name;
-    if (fs::exists(file, ignored)) return file.string();
+    if (!fs::exists(file, ignored)) continue;
+    auto checkpoint = std::make_unique<Checkpoint>(file.string());
+    const fs::path config = fs::path(path) / kConfigName;
+    if (fs::exists(config, ignored) &&
+        io::InputFile(config.string()).ReadRest(kMaxConfigBytes) != checkpoint->info().config) {
+      Throw(ErrorCode::kInvalidData, Printable(config.string()),
+            "damaged or changed: it is not the config that {} was made with", name);
+    }
+    return checkpoint;
   }
   Throw(ErrorCode::kIo, Printable(path), "no checkpoint here, expected {} or {}", kBestName,
         kLastName);
-}
-
-std::unique_ptr<Network> ReadNetwork(const std::string& path) {
-  const Checkpoint checkpoint(path);
-  // A checkpoint in a run's folder belongs to the config beside it.
-  const std::filesystem::path config = std::filesystem::path(path).parent_path() / kConfigName;
-  std::error_code ignored;
-  if (std::filesystem::exists(config, ignored) &&
-      io::InputFile(config.string()).ReadRest() != checkpoint.info().config) {
-    Throw(ErrorCode::kInvalidData, Printable(config.string()),
-          "damaged or changed: it is not the config that {} was made with", Printable(path));
-  }
-  return checkpoint.MakeNetwork();
 }
 
 }  // namespace favor::models

@@ -16,6 +16,7 @@ namespace favor::models {
 
 constexpr std::string_view kLastName = "last.safetensors", kBestName = "best.safetensors",
                            kConfigName = "config.json", kLogName = "log.jsonl";
+constexpr size_t kMaxConfigBytes = 1 << 20;
 
 // What a checkpoint says beside its numbers.
 struct CheckpointInfo {
@@ -38,6 +39,10 @@ class Checkpoint {
  public:
   explicit Checkpoint(const std::string& path);
   Checkpoint(std::string bytes, const std::string& name);
+  Checkpoint(const Checkpoint&) = delete;  // its entries point into its own bytes
+  Checkpoint& operator=(const Checkpoint&) = delete;
+
+  const std::string& name() const { return name_; }
 
   const CheckpointInfo& info() const { return info_; }
   const ModelConfig& model() const { return model_; }
@@ -60,9 +65,7 @@ ModelConfig ModelConfigFromJson(std::string_view config, const std::string& who)
 
 // The file itself, or the best (else the last) checkpoint of a run's folder, whose config.json must
 // be the one the checkpoint was made with. Throws kIo where there is none.
-std::string FindCheckpoint(const std::string& path);
-
-std::unique_ptr<Network> ReadNetwork(const std::string& path);
+std::unique_ptr<Checkpoint> OpenCheckpoint(const std::string& path);
 
 }  // namespace favor::models
 

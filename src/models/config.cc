@@ -110,10 +110,8 @@ Score& Score::operator+=(const Score& other) {
   count += other.count;
   return *this;
 }
-double Score::MeanLoss() const { return loss / static_cast<double>(std::max<int64_t>(count, 1)); }
-double Score::Accuracy() const {
-  return static_cast<double>(correct) / static_cast<double>(std::max<int64_t>(count, 1));
-}
+double Score::MeanLoss() const { return loss / static_cast<double>(count); }
+double Score::Accuracy() const { return static_cast<double>(correct) / static_cast<double>(count); }
 double Score::Perplexity() const { return std::exp(MeanLoss()); }
 double Score::BitsPerToken() const { return MeanLoss() / std::log(2.0); }
 

@@ -6,8 +6,7 @@
 namespace favor::models {
 namespace {
 
-template <class Names>
-std::vector<std::string_view> List(const Names& names) {
+std::vector<std::string_view> List(std::span<const std::string_view> names) {
   return {names.begin(), names.end()};
 }
 

@@ -15,7 +15,7 @@ Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
 Model Model::Load(const std::string& path) {
-  return Model(models::ReadNetwork(models::FindCheckpoint(path)));
+  return Model(models::OpenCheckpoint(path)->MakeNetwork());
 }
 
 const ModelConfig& Model::config() const { return network_->config(); }

@@ -11,8 +11,10 @@ namespace {
 
 // The batch may come from anyone.
 void CheckBatch(const Batch& batch, const ModelConfig& config, bool targets) {
-  const auto tokens = static_cast<size_t>(batch.batch * batch.length);
-  if (batch.batch < 1 || batch.length < 1 || batch.tokens.size() != tokens ||
+  const size_t tokens = batch.tokens.size();
+  const auto rows = static_cast<size_t>(std::max<int64_t>(batch.batch, 0));
+  if (batch.batch < 1 || batch.length < 1 || tokens % rows != 0 ||
+      static_cast<int64_t>(tokens / rows) != batch.length ||
       (!batch.mask.empty() && batch.mask.size() != tokens)) {
     Throw(ErrorCode::kInvalidData, "batch", "given {} tokens and {} of a mask, expected {} × {}",
           batch.tokens.size(), batch.mask.size(), batch.batch, batch.length);
@@ -52,7 +54,7 @@ std::unique_ptr<Network> Network::Make(const ModelConfig& config, const NetworkO
   } else {
     network = std::make_unique<LanguageModel>(config, options);
   }
-  network->Redraw(0);
+  if (!options.shapes_only) network->Redraw(0);
   return network;
 }
 
@@ -71,11 +73,10 @@ void Network::Redraw(uint64_t redraw) {
   body_.Redraw(options_.seed, redraw);
 }
 
-void Network::Prepare(const Batch& batch, bool training, bool recompute) {
-  const Transformer::Shape shape{
-      .batch = batch.batch, .length = batch.length, .training = training, .recompute = recompute};
+void Network::Check(const Batch& batch) const { CheckBatch(batch, config_, /*targets=*/true); }
+
+void Network::Prepare(const Transformer::Shape& shape) {
   if (shape == activations_.shape) return;
-  activations_ = {};
   PlannedBytes(shape);
   arena_.Provide();
   activations_ = body_.Plan(arena_, shape);
@@ -83,6 +84,7 @@ void Network::Prepare(const Batch& batch, bool training, bool recompute) {
 }
 
 int64_t Network::PlannedBytes(const Transformer::Shape& shape) {
+  activations_ = {};  // of no shape: the next pass plans its own again
   arena_.Count();
   body_.Plan(arena_, shape);
   PlanHead(arena_, shape);
@@ -94,20 +96,20 @@ Score Network::Evaluate(const Batch& batch, const layers::Pass& pass) {
   // A pass for gradients needs more memory, but has it already while training.
   if (!activations_.shape.training || activations_.shape.batch != batch.batch ||
       activations_.shape.length != batch.length)
-    Prepare(batch, /*training=*/false, /*recompute=*/false);
+    Prepare({.batch = batch.batch, .length = batch.length});
   return Forward(batch, pass);
 }
 
 Tensor Network::Logits(const Batch& batch, const layers::Pass& pass) {
   CheckBatch(batch, config_, /*targets=*/false);
-  Prepare(batch, /*training=*/false, /*recompute=*/false);
+  Prepare({.batch = batch.batch, .length = batch.length});
   return ForwardLogits(batch, pass);
 }
 
 Score Network::EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                                    bool recompute) {
   CheckBatch(batch, config_, /*targets=*/true);
-  Prepare(batch, /*training=*/true, recompute);
+  Prepare({.batch = batch.batch, .length = batch.length, .training = true, .recompute = recompute});
   return ForwardBackward(batch, pass, grad_scale);
 }
 

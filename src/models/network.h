@@ -42,6 +42,11 @@ class Network {
   Score EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                             bool recompute);
 
+  // Throws where a batch does not fit the model.
+  void Check(const Batch& batch) const;
+  // Memory of passes of this shape; they take it themselves where this was not called.
+  void Prepare(const Transformer::Shape& shape);
+
   // Where the last training pass met the first number that is not finite: a layer, a parameter or
   // the gradient of one; empty: nowhere.
   std::string FirstNotFinite() const;
@@ -67,8 +72,6 @@ class Network {
   Transformer::Activations activations_;
 
  private:
-  void Prepare(const Batch& batch, bool training, bool recompute);
-
   layers::Arena arena_;
   uint64_t redraw_ = 0;
 };

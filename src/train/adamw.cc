@@ -34,6 +34,9 @@ void AdamW::Step(const Context& context, int64_t step, double rate, double gradi
       T *m = moments_[index].first.Data<T>(), *v = moments_[index].second.Data<T>();
       const auto scale = static_cast<T>(gradient_scale);
       const auto b1 = static_cast<T>(options_.beta1), b2 = static_cast<T>(options_.beta2);
+      // Taken in double: near 1 a float has few digits left of the difference.
+      const auto rest1 = static_cast<T>(1 - options_.beta1),
+                 rest2 = static_cast<T>(1 - options_.beta2);
       const auto c1 = static_cast<T>(first_correction), c2 = static_cast<T>(second_correction);
       const auto epsilon = static_cast<T>(options_.epsilon), step_rate = static_cast<T>(rate);
       const auto keep = static_cast<T>(parameter.decays ? 1 - rate * options_.weight_decay : 1);
@@ -41,8 +44,8 @@ void AdamW::Step(const Context& context, int64_t step, double rate, double gradi
           context, parameter.shape.Elements(), kTask, [&](int64_t begin, int64_t end) {
             for (int64_t i = begin; i < end; ++i) {
               const T gradient = scale * g[i];
-              m[i] = b1 * m[i] + (1 - b1) * gradient;
-              v[i] = b2 * v[i] + (1 - b2) * gradient * gradient;
+              m[i] = b1 * m[i] + rest1 * gradient;
+              v[i] = b2 * v[i] + rest2 * gradient * gradient;
               w[i] = keep * w[i] - step_rate * (c1 * m[i]) / (std::sqrt(c2 * v[i]) + epsilon);
             }
           });

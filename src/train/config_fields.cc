@@ -1,9 +1,9 @@
 #include "train/config_fields.h"
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "core/error_text.h"
+#include "core/json_text.h"
 #include "favor/version.h"
 #include "models/config.h"
 #include "models/config_fields.h"
@@ -14,8 +14,7 @@ namespace {
 
 constexpr int64_t kMany = int64_t{1} << 40;
 
-template <class Names>
-std::vector<std::string_view> List(const Names& names) {
+std::vector<std::string_view> List(std::span<const std::string_view> names) {
   return {names.begin(), names.end()};
 }
 
@@ -37,7 +36,7 @@ std::vector<Field> TrainFields(TrainConfig& c) {
        NumberField{&c.final_rate, 0, 1}},
       {"beta1", "AdamW's memory of gradients", NumberField{&c.beta1, 0, 0.999999}},
       {"beta2", "AdamW's memory of their squares", NumberField{&c.beta2, 0, 0.999999}},
-      {"epsilon", "AdamW's ε", NumberField{&c.epsilon, 0, 1}},
+      {"epsilon", "AdamW's ε", NumberField{&c.epsilon, 1e-30, 1}},
       {"weight_decay", "AdamW's decay of matrices", NumberField{&c.weight_decay, 0, 1e3}},
       {"clip", "Largest norm of the gradient; 0: any", NumberField{&c.clip, 0, 1e9}},
       {"dropout", "Share of elements dropped while training", NumberField{&c.dropout, 0, 0.95}},
@@ -78,7 +77,9 @@ std::string ToJson(const RunConfig& config) {
 }
 
 void ReadRunConfig(std::string_view text, const std::string& who, RunConfig& config) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  std::string problem;
+  Json json = ParseJson(text, &problem);
+  if (!problem.empty()) Throw(ErrorCode::kInvalidOption, Printable(who), "{}", problem);
   if (!json.is_object())
     Throw(ErrorCode::kInvalidOption, Printable(who),
           "no JSON object, expected one with sections "

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error_text.h"
+#include "core/json_text.h"
 #include "core/progress.h"
 #include "favor/train.h"
 #include "io/atomic_file.h"
@@ -30,11 +31,12 @@ bool Exists(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// What killed processes left; nobody else writes here while the folder is locked.
+// What killed processes left in the folder of a run, which is locked.
 void RemoveTemporaries(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (io::IsTemporary(entry.path().string())) fs::remove(entry.path(), ignored);
+    if (entry.is_regular_file(ignored) && io::IsTemporary(entry.path().string()))
+      fs::remove(entry.path(), ignored);
   }
 }
 
@@ -51,13 +53,17 @@ struct Progressed {
         .dump();
   }
   static Progressed FromJson(const std::string& text) {
-    const auto json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const auto json = ParseJson(text);
     Progressed result;
-    if (!json.is_object()) return result;
-    if (json.contains("best_loss") && json["best_loss"].is_number())
+    const auto number = [&](const char* key) {
+      return json.is_object() && json.contains(key) && json[key].is_number_integer()
+                 ? json[key].get<int64_t>()
+                 : 0;
+    };
+    if (json.is_object() && json.contains("best_loss") && json["best_loss"].is_number())
       result.best_loss = json["best_loss"].get<double>();
-    result.best_step = json.value("best_step", int64_t{0});
-    result.waited = json.value("waited", int64_t{0});
+    result.best_step = number("best_step");
+    result.waited = number("waited");
     return result;
   }
 };
@@ -107,6 +113,8 @@ class Run {
   void Open() {
     if (Exists(Path(models::kLastName))) {
       progressed_ = Progressed::FromJson(trainer_.Load(Path(models::kLastName)));
+      if (!Exists(Path(models::kConfigName)))
+        io::WriteFileAtomically(Path(models::kConfigName), ToJson(trainer_.config()));
       return;
     }
     io::WriteFileAtomically(Path(models::kConfigName), ToJson(trainer_.config()));
@@ -118,10 +126,8 @@ class Run {
       return trainer_.Step();
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInvalidData) throw;
-      throw Error(error.code(), "train",
-                  fmt::format("{}; the last good checkpoint is {}",
-                              std::string_view(error.what()).substr(7),
-                              Printable(Path(models::kLastName))));
+      throw Error(error.code(), Printable(Path(models::kLastName)),
+                  fmt::format("kept as it was before: {}", error.what()));
     }
   }
 
@@ -153,10 +159,20 @@ class Run {
 }  // namespace
 
 std::optional<RunConfig> FindRun(const std::string& folder) {
-  const fs::path path = fs::path(folder) / models::kConfigName;
-  if (!Exists(path)) return std::nullopt;
+  const fs::path config_file = fs::path(folder) / models::kConfigName,
+                 last = fs::path(folder) / models::kLastName;
   RunConfig config;
-  ReadRunConfig(io::InputFile(path.string()).ReadRest(), path.string(), config);
+  if (Exists(config_file)) {
+    const std::string name = config_file.string();
+    try {
+      ReadRunConfig(io::InputFile(name).ReadRest(models::kMaxConfigBytes), name, config);
+    } catch (const Error& error) {  // a file that favor wrote is data, not an option
+      throw Error(ErrorCode::kInvalidData, "damaged config", error.what());
+    }
+    return config;
+  }
+  if (!Exists(last)) return std::nullopt;
+  ReadRunConfig(models::Checkpoint(last.string()).info().config, last.string(), config);
   return config;
 }
 
@@ -164,18 +180,30 @@ TrainResult Train(const RunConfig& config, const TrainOptions& options, const Co
   if (options.out.empty())
     Throw(ErrorCode::kInvalidOption, "train", "given no folder, expected one for the run");
   const fs::path folder(options.out);
-  if (!options.resume &&
-      (Exists(folder / models::kConfigName) || Exists(folder / models::kLastName))) {
-    Throw(ErrorCode::kInvalidOption, "train",
-          "the folder '{}' holds a run already: resume it, or choose another",
-          Printable(options.out));
-  }
+  const auto check_folder = [&] {
+    const bool last = Exists(folder / models::kLastName);
+    for (const std::string_view name :
+         {models::kConfigName, models::kLastName, models::kBestName, models::kLogName}) {
+      if (!options.resume && Exists(folder / name)) {
+        Throw(ErrorCode::kInvalidOption, "train",
+              "the folder '{}' holds a run already ({}): resume it, or choose another",
+              Printable(options.out), name);
+      }
+    }
+    // A run writes its first checkpoint before anything else but its config.
+    if (options.resume && !last && Exists(folder / models::kBestName)) {
+      Throw(ErrorCode::kInvalidData, Printable(options.out),
+            "has {} but no {}: the run cannot be continued", models::kBestName, models::kLastName);
+    }
+  };
+  check_folder();
   // Everything that can be refused is refused before the folder exists.
   Run run(config, options, context);
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) Throw(ErrorCode::kIo, Printable(options.out), "cannot be made: {}", error.message());
   const io::FolderLock lock((folder / models::kLastName).string(), io::FolderLock::IfTaken::kThrow);
+  check_folder();  // another process may have been faster
   RemoveTemporaries(folder);
   return run.Go();
 }

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "core/error_text.h"
+#include "core/json_text.h"
 #include "io/atomic_file.h"
 #include "io/input_file.h"
 
@@ -23,7 +24,7 @@ std::string LinesUpTo(const std::string& path, int64_t last_step) {
   std::string kept;
   for (std::string line; std::getline(lines, line);) {
     if (lines.eof()) break;  // without its end: cut off
-    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const Json json = ParseJson(line);
     if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
     if (json["step"].get<int64_t>() <= last_step) kept += line + "\n";
   }

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error_text.h"
+#include "core/json_text.h"
 #include "favor/train.h"
 #include "models/checkpoint.h"
 #include "models/network.h"
@@ -36,6 +37,19 @@ RunConfig Complete(RunConfig config, const Dataset& data) {
   return config;
 }
 
+// A path that JSON cannot hold would not be found again.
+void CheckData(const std::string& data) {
+  bool text = data.find('\0') == std::string::npos;
+  try {
+    text = text && !Json(data).dump().empty();
+  } catch (const nlohmann::json::exception&) {
+    text = false;
+  }
+  if (!text)
+    Throw(ErrorCode::kInvalidOption, "data", "given '{}', expected a name in UTF-8",
+          Printable(data));
+}
+
 // The same limits for configs that come from C++ as for those from files.
 void CheckTraining(TrainConfig config) {
   FieldsFromJson("training", FieldsToJson(train::TrainFields(config)), train::TrainFields(config));
@@ -47,32 +61,51 @@ struct Trainer::Impl {
   Impl(const RunConfig& run, const Context& run_context, std::shared_ptr<const Dataset> dataset)
       : data(std::move(dataset)),
         config(Complete(run, *data)),
+        config_text(ToJson(config)),
         context(run_context),
         model(models::Network::Make(config.model,
                                     {.seed = static_cast<uint64_t>(config.training.seed)})),
         optimizer(model.network().parameters(), {.beta1 = config.training.beta1,
                                                  .beta2 = config.training.beta2,
                                                  .epsilon = config.training.epsilon,
-                                                 .weight_decay = config.training.weight_decay}) {}
+                                                 .weight_decay = config.training.weight_decay}) {
+    // What does not fit into memory is refused now, not after hours.
+    model.network().parameters().ZeroGradients();
+    model.network().Prepare({.batch = config.training.batch,
+                             .length = config.training.length,
+                             .training = true,
+                             .recompute = config.training.recompute});
+  }
 
   models::CheckpointInfo Info(const std::string& note) {
-    const Json state = {{"step", step}, {"tokens", tokens}, {"note", Json::parse(note)}};
-    return {.config = ToJson(config),
+    const Json parsed = ParseJson(note);
+    if (parsed.is_discarded())
+      Throw(ErrorCode::kInvalidOption, "note", "given '{}', expected JSON", Printable(note));
+    for (const auto& parameter : model.network().parameters().all()) {
+      if (!AllFinite(parameter->value)) {
+        Throw(ErrorCode::kInvalidData, "train", "step {}: {} is not finite; nothing was written",
+              step, parameter->name);
+      }
+    }
+    const Json state = {
+        {"step", step}, {"tokens", tokens}, {"data", data->Fingerprint()}, {"note", parsed}};
+    return {.config = config_text,
             .state = state.dump(),
             .seed = static_cast<uint64_t>(config.training.seed),
             .redraw = model.network().redraw()};
   }
 
-  [[noreturn]] void FailNotFinite(const std::string& what) {
+  [[noreturn]] void FailDiverged(const std::string& what) {
     const std::string where = model.network().FirstNotFinite();
     Throw(ErrorCode::kInvalidData, "train",
-          "step {}: {} is not finite{}; try a lower learning rate, a longer warm-up or a smaller "
-          "clip",
-          step + 1, what, where.empty() ? "" : fmt::format(" (first in {})", where));
+          "training diverged at step {}: {}{}; try a lower learning rate, a longer warm-up or a "
+          "smaller clip",
+          step + 1, what, where.empty() ? "" : fmt::format(", first in {}", where));
   }
 
   std::shared_ptr<const Dataset> data;
   RunConfig config;
+  std::string config_text;  // as it was written first
   const Context& context;
   Model model;
   train::AdamW optimizer;
@@ -82,6 +115,7 @@ struct Trainer::Impl {
 Trainer::Trainer(const RunConfig& config, const Context& context,
                  std::shared_ptr<const Dataset> data) {
   CheckTraining(config.training);
+  CheckData(config.data);
   if (data == nullptr) {
     data = OpenData(config.data,
                     {.task = config.task, .seed = static_cast<uint64_t>(config.training.seed)});
@@ -108,6 +142,7 @@ StepReport Trainer::Step() {
   for (int64_t i = 0; i < config.accumulate; ++i) {
     batches.push_back(t.data->TrainBatch(
         {.index = t.step * config.accumulate + i, .batch = config.batch, .length = config.length}));
+    network.Check(batches.back());
     for (const int32_t target : batches.back().targets) targets += target != kNoTarget ? 1 : 0;
     tokens += static_cast<int64_t>(batches.back().tokens.size());
   }
@@ -126,16 +161,18 @@ StepReport Trainer::Step() {
     } catch (const Error& error) {
       // Attention refuses numbers that are not finite before a loss can show them.
       if (error.code() != ErrorCode::kInvalidData) throw;
-      t.FailNotFinite(fmt::format("a number ({})", error.what()));
+      t.FailDiverged(error.what());
     }
   }
-  if (!std::isfinite(score.loss)) t.FailNotFinite("the loss");
+  if (!std::isfinite(score.loss)) t.FailDiverged("the loss is not finite");
   const double norm = train::GradientNorm(t.context, network.parameters());
-  if (!std::isfinite(norm)) t.FailNotFinite("the gradient");
+  if (!std::isfinite(norm)) t.FailDiverged("the gradient is not finite");
   const double rate = train::LearningRate(config, t.step + 1);
-  t.optimizer.Step(t.context, t.step + 1, rate,
-                   config.clip > 0 && norm > config.clip ? config.clip / norm : 1,
-                   network.parameters());
+  if (targets > 0) {  // a batch of few masked tokens may ask for none
+    t.optimizer.Step(t.context, t.step + 1, rate,
+                     config.clip > 0 && norm > config.clip ? config.clip / norm : 1,
+                     network.parameters());
+  }
   ++t.step;
   t.tokens += tokens;
   return {.step = t.step,
@@ -156,6 +193,9 @@ Score Trainer::Evaluate(Split split, int64_t batches) {
         data->EvalBatch(split, {.index = i, .batch = config.batch, .length = config.length}),
         context);
   }
+  if (score.count == 0)
+    Throw(ErrorCode::kInvalidData, "evaluation", "{} batches of {} × {} tokens ask for nothing",
+          batches == 0 ? all : std::min(all, batches), config.batch, config.length);
   return score;
 }
 
@@ -170,16 +210,28 @@ void Trainer::SaveModel(const std::string& path) const {
 
 std::string Trainer::Load(const std::string& path) {
   const models::Checkpoint checkpoint(path);
-  if (checkpoint.info().config != ToJson(impl_->config)) {
+  RunConfig made_with;  // read, so that a file of another version of favor compares too
+  ReadRunConfig(checkpoint.info().config, path, made_with);
+  if (ToJson(made_with) != ToJson(impl_->config)) {
     Throw(ErrorCode::kInvalidData, Printable(path),
           "made with another config than that of the run");
   }
-  const Json state = Json::parse(checkpoint.info().state, nullptr, /*allow_exceptions=*/false);
-  if (!state.is_object() || !state.contains("step") || !state["step"].is_number_unsigned() ||
-      !state.contains("tokens") || !state["tokens"].is_number_unsigned() || !state.contains("note"))
+  const Json state = ParseJson(checkpoint.info().state);
+  const auto number = [&](const char* key, int64_t most) {
+    return state.is_object() && state.contains(key) && state[key].is_number_unsigned() &&
+           state[key].get<uint64_t>() <= static_cast<uint64_t>(most);
+  };
+  if (!number("step", impl_->config.training.steps) || !number("tokens", INT64_MAX) ||
+      !state.contains("note") || !state.contains("data"))
     Throw(ErrorCode::kInvalidData, Printable(path), "damaged checkpoint: no state of training");
+  if (state["data"] != impl_->data->Fingerprint()) {
+    Throw(ErrorCode::kInvalidData, Printable(impl_->config.data),
+          "the data has changed since the run began");
+  }
   impl_->model = Model(checkpoint.MakeNetwork());
+  impl_->model.network().parameters().ZeroGradients();
   impl_->optimizer.Load(checkpoint);
+  impl_->config_text = checkpoint.info().config;
   impl_->step = state["step"].get<int64_t>();
   impl_->tokens = state["tokens"].get<int64_t>();
   return state["note"].dump();

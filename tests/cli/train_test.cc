@@ -128,6 +128,52 @@ TEST_F(TrainCommand, RefusesToResumeSomethingElse) {
   EXPECT_EQ(RunTool({"train", "--out", run_, "--resume", "--quiet"}).status, 0);
 }
 
+// Files of a run that are gone or not its own; what is there stays as it is.
+TEST_F(TrainCommand, RefusesFoldersThatAreNoWholeRun) {
+  const auto refused = [&](const std::vector<std::string>& words, int status,
+                           const std::string& says) {
+    const ToolResult result = RunTool(words);
+    EXPECT_EQ(result.status, status) << result.err;
+    EXPECT_NE(result.err.find(says), std::string::npos) << result.err;
+  };
+  std::filesystem::create_directory(run_);
+  WriteText(run_ + "/log.jsonl", "notes\n");
+  refused(Words(), 2, "holds a run already (log.jsonl)");
+  EXPECT_EQ(ReadText(run_ + "/log.jsonl"), "notes\n");
+  std::filesystem::remove_all(run_);
+
+  Train();
+  const std::string config = ReadText(run_ + "/config.json"), best = Weights("best");
+  std::filesystem::rename(run_ + "/last.safetensors", dir_ / "kept");
+  refused({"train", "--out", run_, "--resume"}, 1, "no last.safetensors");
+  EXPECT_TRUE(Weights("best") == best);
+  std::filesystem::rename(dir_ / "kept", run_ + "/last.safetensors");
+  // The config is in the checkpoint too.
+  std::filesystem::remove(run_ + "/config.json");
+  EXPECT_EQ(RunTool({"train", "--out", run_, "--resume", "--quiet"}).status, 0);
+  EXPECT_EQ(ReadText(run_ + "/config.json"), config);
+  // A checkpoint outside of a run's folder is a file like others.
+  std::filesystem::create_directory(dir_ / "elsewhere");
+  std::filesystem::copy(run_ + "/best.safetensors", dir_ / "elsewhere/model.safetensors");
+  WriteText(dir_ / "elsewhere/config.json", "{}");
+  EXPECT_EQ(RunTool({"eval", "--model", dir_ / "elsewhere/model.safetensors", "--quiet"}).status,
+            0);
+}
+
+TEST_F(TrainCommand, RefusesDataThatChanged) {
+  const std::string text = dir_ / "text";
+  std::string bytes;
+  for (int i = 0; i < 1000; ++i) bytes += std::to_string(i * i);
+  WriteText(text, bytes);
+  const std::vector<std::string> more = {"--data", text, "--length", "16"};
+  Train(more);
+  bytes[7] = 'x';
+  WriteText(text, bytes);
+  const ToolResult result = RunTool({"train", "--out", run_, "--resume"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find("has changed since the run began"), std::string::npos) << result.err;
+}
+
 TEST_F(TrainCommand, RefusesWrongOptions) {
   run_ = dir_ / "out-of-nothing";
   ExpectError(RunTool(Words({"--width", "17"})), 2, "a multiple");
@@ -140,6 +186,10 @@ TEST_F(TrainCommand, RefusesWrongOptions) {
   ExpectError(RunTool(Words({"--length", "13"})), 2, "length: given 13, expected 12");
   ExpectError(RunTool(Words({"--max-length", "5"})), 2, "learned positions");
   ExpectError(RunTool(Words({"--task", "classify"})), 2, "expected causal");
+  ExpectError(RunTool(Words({"--epsilon", "0"})), 2, "--epsilon: given 0");
+  ExpectError(RunTool(Words({"--data", "/dev/zero"})), 1, "expected a file");
+  ExpectError(RunTool(Words({"--data", dir_ / "b\xff.txt"})), 2, "UTF-8");
+  ExpectError(RunTool(Words({"--config", "/dev/zero"})), 1, "longer than");
   ExpectError(RunTool(Words({"--data", dir_ / "none.txt"})), 1, "none.txt");
   ExpectError(RunTool(Words({"--map", "regularized", "--projection", "none"})), 2, "");
   ExpectError(RunTool({"train", "--data", "task:copy"}), 2, "--out");
@@ -152,7 +202,7 @@ TEST_F(TrainCommand, RefusesWrongOptions) {
   WriteText(dir_ / "bad.json", R"({"modle": {}})");
   ExpectError(RunTool(Words({"--config", dir_ / "bad.json"})), 2, "did you mean 'model'");
   WriteText(dir_ / "bad.json", R"({"model": )");
-  ExpectError(RunTool(Words({"--config", dir_ / "bad.json"})), 2, "no JSON object");
+  ExpectError(RunTool(Words({"--config", dir_ / "bad.json"})), 2, "no JSON");
 }
 
 TEST_F(TrainCommand, RefusesFoldersThatCannotBeWritten) {
@@ -202,6 +252,11 @@ TEST_F(TrainCommand, EvalRefusesWhatDoesNotFit) {
   refused({"eval", "--model", run_, "--split", "vaild"}, 2, "did you mean 'valid'");
   refused({"inspect", "model", "--model", run_, "--length", "13"}, 2, "learned positions");
   refused({"inspect", "model", "--width", "7"}, 2, "a multiple");
+  refused({"inspect", "model", "--model", run_, "--width", "8"}, 2, "one or the other");
+  refused({"inspect", "model", "--batch", "1048576", "--length", "16777216", "--ff", "262144",
+           "--layers", "1024", "--positions", "none"},
+          1, "larger than any machine");
+  EXPECT_EQ(RunTool({"inspect", "model", "--model", run_}).status, 0);
 }
 
 // Any byte of a checkpoint or a config that changes is seen, and so is any cut.

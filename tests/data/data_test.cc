@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "data/generated.h"
@@ -134,6 +135,32 @@ TEST(Recall, AsksForTheValueOfEveryKey) {
   }
 }
 
+// Training sequences of all distances, the same length; evaluation as asked.
+TEST(Recall, MixesDistancesInTrainingOnly) {
+  const auto data = OpenData("task:recall,pairs=4,distance=100,mixed=1", {});
+  ASSERT_EQ(data->Length(0), 112);
+  const auto starts = [&](const Batch& batch) {
+    std::vector<int64_t> found;
+    for (int64_t sequence = 0; sequence < batch.batch; ++sequence) {
+      int64_t asked = 0;
+      for (int64_t i = 0; i < 112; ++i) {
+        if (batch.targets[static_cast<size_t>(sequence * 112 + i)] == kNoTarget) continue;
+        if (asked++ == 0) found.push_back(i);
+      }
+      EXPECT_EQ(asked, 4);
+    }
+    return found;
+  };
+  const auto training = starts(data->TrainBatch({.index = 0, .batch = 200, .length = 112}));
+  const auto short_ones =
+      std::count_if(training.begin(), training.end(), [](int64_t start) { return start < 8 + 10; });
+  EXPECT_NEAR(static_cast<double>(short_ones) / 200, std::log(11.0) / std::log(101.0), 0.18);
+  EXPECT_EQ(*std::min_element(training.begin(), training.end()), 8);
+  for (const int64_t start :
+       starts(data->EvalBatch(Split::kValid, {.index = 0, .batch = 50, .length = 112})))
+    EXPECT_EQ(start, 108);
+}
+
 // Results by another way: a stack machine over the tokens.
 int32_t Calculate(const std::vector<int32_t>& tokens) {
   std::vector<std::vector<int32_t>> open(1);
@@ -204,6 +231,7 @@ TEST(Generated, RefusesWhatCannotBe) {
   ExpectRefused("task:copy,length=3x", "expected a whole number");
   ExpectRefused("task:copy,length", "expected a whole number");
   ExpectRefused("task:copy,", "unknown key");
+  ExpectRefused("task:copy,length=3,length=4", "stands twice");
   ExpectRefused("task:recall,pairs=9,symbols=8", "one a pair");
   ExpectRefused("task:copy", "expected causal", "masked");
   ExpectRefused("task:listops", "expected classify");

@@ -52,7 +52,10 @@ void ExpectRefused(const std::string& json, const std::string& says) {
 }
 
 TEST(RunConfigJson, RefusesWhatCannotBe) {
-  ExpectRefused("", "no JSON object");
+  ExpectRefused("", "no JSON");
+  ExpectRefused(R"({"task": "causal", "task": "masked"})", "stands twice");
+  ExpectRefused(R"({"model":)" + std::string(100000, '[') + std::string(100000, ']') + "}",
+                "nested too deeply");
   ExpectRefused("[1]", "no JSON object");
   ExpectRefused(R"({"model": 3})", "expected an object");
   ExpectRefused(R"({"model": {"heads": 2.5}})", "heads: given 2.5, expected a whole number");

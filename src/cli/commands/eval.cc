@@ -25,10 +25,10 @@ void Run(const Arguments& a) {
   if (a.model.empty())
     Throw(ErrorCode::kInvalidOption, "eval: --model",
           "given nothing, expected a checkpoint or the folder of a run");
-  const std::string path = models::FindCheckpoint(a.model);
-  Model model(models::ReadNetwork(path));
+  const auto checkpoint = models::OpenCheckpoint(a.model);
   RunConfig run;  // that the model was trained with
-  ReadRunConfig(models::Checkpoint(path).info().config, path, run);
+  ReadRunConfig(checkpoint->info().config, checkpoint->name(), run);
+  Model model(checkpoint->MakeNetwork());
   if (!a.data.empty()) run.data = a.data;
   const auto data =
       OpenData(run.data, {.task = run.task, .seed = static_cast<uint64_t>(run.training.seed)});
@@ -38,8 +38,9 @@ void Run(const Arguments& a) {
           data->classes(), model.config().vocab, model.config().classes);
   }
   const int64_t batch = a.batch == 0 ? run.training.batch : a.batch;
-  const int64_t asked = a.length == 0 && a.data.empty() ? run.training.length : a.length;
-  const int64_t length = data->Length(asked);
+  // Generated tasks have a length of their own.
+  const bool own = run.data.starts_with("task:");
+  const int64_t length = data->Length(a.length == 0 && !own ? run.training.length : a.length);
   const Split split = SplitNamed(a.split);
   const int64_t all = data->Batches(split, batch, length);
   const int64_t batches = a.batches == 0 ? all : std::min(all, a.batches);
@@ -51,8 +52,10 @@ void Run(const Arguments& a) {
                             context);
     progress.Update(i + 1, fmt::format("loss {:.4f}", score.MeanLoss()));
   }
+  if (score.count == 0)
+    Throw(ErrorCode::kInvalidData, "eval", "the {} split asks for nothing", a.split);
   if (a.json) {
-    PrintJson({{"model", path},
+    PrintJson({{"model", checkpoint->name()},
                {"data", run.data},
                {"split", a.split},
                {"length", length},
@@ -81,7 +84,7 @@ Command EvalCommand() {
             Arguments& a = *arguments;
             AddPath(app, "--model", "PATH", a.model,
                     "A checkpoint, or the folder of a run (its best checkpoint)");
-            AddPath(app, "--data", "FILE", a.data, "Data instead of the run's own");
+            AddPath(app, "--data", "FILE|task:NAME", a.data, "Data instead of the run's own");
             AddChoice(app, "--split", {SplitNames().begin(), SplitNames().end()}, a.split,
                       "Part of the data");
             AddInteger(app, "--batch", 1, 1 << 20, a.batch, "Sequences at a time")

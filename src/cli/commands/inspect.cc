@@ -1,6 +1,8 @@
 // favor inspect model: what a model is made of and the memory that it takes.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/run_options.h"
@@ -12,12 +14,12 @@
 namespace favor::cli {
 namespace {
 
-constexpr int64_t kBytesVocab = 258;  // of text as bytes
+constexpr int64_t kDefaultLength = 2048;
 
 struct Arguments {
   RunConfigOptions options;
   std::string model;
-  int64_t batch = 1, length = 2048, threads = 0;
+  int64_t batch = 1, length = 0, threads = 0;
   bool recompute = false, json = false;
 };
 
@@ -32,16 +34,26 @@ nlohmann::ordered_json ToJson(const MemoryPlan& plan) {
 }
 
 ModelConfig ConfigOf(const Arguments& a) {
-  if (!a.model.empty()) return models::Checkpoint(models::FindCheckpoint(a.model)).model();
+  if (!a.model.empty()) {
+    if (a.options.Given()) {
+      Throw(ErrorCode::kInvalidOption, "inspect model",
+            "given --model and options of a model, expected one or the other");
+    }
+    return models::OpenCheckpoint(a.model)->model();
+  }
   ModelConfig config = a.options.Fresh().model;
-  if (config.vocab == 0) config.vocab = kBytesVocab;
-  if (config.positions == "learned" && config.max_length == 0) config.max_length = a.length;
+  if (config.vocab == 0) config.vocab = kByteVocab;
+  if (config.positions == "learned" && config.max_length == 0)
+    config.max_length = a.length == 0 ? kDefaultLength : a.length;
   return config;
 }
 
-void Run(const Arguments& a) {
+void Run(Arguments& a) {
   const ModelConfig config = ConfigOf(a);
-  if (config.positions == "learned" && a.length > config.max_length) {
+  const bool learned = config.positions == "learned";
+  if (a.length == 0)
+    a.length = learned ? std::min(kDefaultLength, config.max_length) : kDefaultLength;
+  if (learned && a.length > config.max_length) {
     Throw(ErrorCode::kInvalidOption, "inspect model: --length",
           "given {}, expected at most {}: the model has no more learned positions", a.length,
           config.max_length);
@@ -110,7 +122,8 @@ Command InspectCommand() {
             AddPath(*model, "--model", "PATH", a.model,
                     "A checkpoint or the folder of a run, instead of a preset and options");
             AddInteger(*model, "--batch", 1, 1 << 20, a.batch, "Sequences at a time");
-            AddInteger(*model, "--length", 1, int64_t{1} << 24, a.length, "Tokens of a sequence");
+            AddInteger(*model, "--length", 1, int64_t{1} << 24, a.length, "Tokens of a sequence")
+                ->default_str("2048");
             model->add_flag("--recompute", a.recompute,
                             "Training computes activations again for gradients");
             AddThreads(*model, a.threads);

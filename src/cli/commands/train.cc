@@ -18,13 +18,14 @@ struct Arguments {
 };
 
 nlohmann::ordered_json ToJson(const TrainResult& result) {
-  nlohmann::ordered_json json = {{"steps", result.steps},
-                                 {"tokens", result.tokens},
-                                 {"loss", result.loss},
-                                 {"seconds", result.seconds},
-                                 {"stopped_early", result.stopped_early},
-                                 {"best_loss", result.best_loss},
-                                 {"best_step", result.best_step}};
+  nlohmann::ordered_json json = {
+      {"steps", result.steps},
+      {"tokens", result.tokens},
+      {"loss", result.loss ? nlohmann::ordered_json(*result.loss) : nullptr},
+      {"seconds", result.seconds},
+      {"stopped_early", result.stopped_early},
+      {"best_loss", result.best_loss},
+      {"best_step", result.best_step}};
   if (result.valid) {
     json["valid"] = {{"loss", result.valid->MeanLoss()},
                      {"accuracy", result.valid->Accuracy()},

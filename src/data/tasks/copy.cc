@@ -9,7 +9,7 @@ TaskShape ShapeOf(const TaskValues& values) {
   return {.vocab = values.at("symbols") + 1, .length = 2 * values.at("length")};
 }
 
-Example Draw(const TaskValues& values, const RandomStream& stream) {
+Example Draw(const TaskValues& values, Split, const RandomStream& stream) {
   const auto length = static_cast<size_t>(values.at("length"));
   Drawer drawer(stream);
   Example example;

@@ -48,7 +48,7 @@ TaskShape ShapeOf(const TaskValues& values) {
   return {.vocab = kTokens, .length = values.at("length"), .classes = 10};
 }
 
-Example Draw(const TaskValues& values, const RandomStream& stream) {
+Example Draw(const TaskValues& values, Split, const RandomStream& stream) {
   Drawer drawer(stream);
   for (;;) {  // until one is short enough; [MIN a b] always is
     Example example;

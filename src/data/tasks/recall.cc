@@ -2,6 +2,9 @@
 // each asked for its value. Answers are not read: a model that sees them can do well by telling
 // which values are left, without looking at keys.
 //   k₁ v₁ … k_P v_P  noise × distance  k_π(1) … k_π(P)   →   v_π(1) … v_π(P)
+#include <algorithm>
+#include <cmath>
+
 #include "core/error_text.h"
 #include "data/generated.h"
 
@@ -30,7 +33,16 @@ TaskShape ShapeOf(const TaskValues& values) {
           .length = 2 * values.at("pairs") + values.at("distance") + Questions(values)};
 }
 
-Example Draw(const TaskValues& values, const RandomStream& stream) {
+// Tokens of noise before the questions; the rest of it follows them.
+int64_t Distance(const TaskValues& values, Split split, Drawer& drawer) {
+  const int64_t most = values.at("distance");
+  if (values.at("mixed") == 0 || split != Split::kTrain) return most;
+  // Logarithms are uniform: short distances, which are learned first, are as frequent as long ones.
+  const double power = drawer.Uniform();
+  return std::min(most, static_cast<int64_t>(std::pow(static_cast<double>(most + 1), power)) - 1);
+}
+
+Example Draw(const TaskValues& values, Split split, const RandomStream& stream) {
   const int64_t pairs = values.at("pairs"), symbols = Symbols(values);
   Drawer drawer(stream);
   const std::vector<int32_t> keys = drawer.Different(pairs, symbols);
@@ -40,9 +52,13 @@ Example Draw(const TaskValues& values, const RandomStream& stream) {
     answers.push_back(static_cast<int32_t>(symbols + drawer.Below(symbols)));
     example.tokens.insert(example.tokens.end(), {key, answers.back()});
   }
-  for (int64_t i = 0; i < values.at("distance"); ++i)
-    example.tokens.push_back(static_cast<int32_t>(2 * symbols + drawer.Below(kNoise)));
-  example.targets.assign(example.tokens.size(), kNoTarget);
+  const auto add_noise = [&](int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      example.tokens.push_back(static_cast<int32_t>(2 * symbols + drawer.Below(kNoise)));
+    example.targets.resize(example.tokens.size(), kNoTarget);
+  };
+  const int64_t distance = Distance(values, split, drawer);
+  add_noise(distance);
   std::vector<int32_t> round;
   for (int64_t i = 0; i < Questions(values); ++i) {
     if (i % pairs == 0) round = drawer.Different(pairs, pairs);
@@ -50,6 +66,7 @@ Example Draw(const TaskValues& values, const RandomStream& stream) {
     example.tokens.push_back(keys[pair]);
     example.targets.push_back(answers[pair]);
   }
+  add_noise(values.at("distance") - distance);
   return example;
 }
 
@@ -62,6 +79,8 @@ GeneratedTask RecallTask() {
       .task = "causal",
       .parameters = {{"pairs", "of a key and a value", 8, 1, 1 << 12},
                      {"distance", "tokens of noise between pairs and questions", 512, 0, 1 << 22},
+                     {"mixed", "1: training has all distances up to this one, evaluation this one",
+                      0, 0, 1},
                      {"questions", "asked in all; 0: one for each pair", 0, 0, 1 << 20},
                      {"symbols", "different keys, and values; 0: as many as pairs, at least 16", 0,
                       0, 1 << 16}},

@@ -1,0 +1,33 @@
+#include "core/json_text.h"
+
+#include <set>
+#include <vector>
+
+#include "core/error_text.h"
+
+namespace favor {
+
+nlohmann::ordered_json ParseJson(std::string_view text, std::string* problem) {
+  using Json = nlohmann::ordered_json;
+  constexpr int kDeepest = 32;
+  std::string found;
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > kDeepest) found = "nested too deeply";
+    if (!found.empty()) return false;  // nothing of the rest is kept
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.empty()) {
+      const auto& key = parsed.get_ref<const std::string&>();
+      if (!keys.back().insert(key).second)
+        found = fmt::format("the key '{}' stands twice", Printable(key));
+    }
+    return found.empty();
+  };
+  Json json = Json::parse(text, watch, /*allow_exceptions=*/false);
+  if (json.is_discarded() && found.empty()) found = "no JSON";
+  if (problem != nullptr) *problem = found;
+  return found.empty() ? json : Json(Json::value_t::discarded);
+}
+
+}  // namespace favor

@@ -1,0 +1,18 @@
+// JSON from outside.
+#ifndef FAVOR_CORE_JSON_TEXT_H_
+#define FAVOR_CORE_JSON_TEXT_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace favor {
+
+// Discarded (is_discarded()) where the text is no JSON, nests deeper than any file of favor (what
+// walks a document may be recursive), or has a key twice in one object. `problem`, where given,
+// says which.
+nlohmann::ordered_json ParseJson(std::string_view text, std::string* problem = nullptr);
+
+}  // namespace favor
+
+#endif  // FAVOR_CORE_JSON_TEXT_H_
