@@ -1,5 +1,5 @@
-// Blocks of C, each with one owner, by the tile products of simd/gemm: B is copied into rows that
-// lie together, 64 terms of the sum at a time, and a transposed A likewise.
+// Blocks of C, each with one owner, by the tile products of simd/gemm; A and B are copied into rows
+// that lie together, 64 terms of the sum at a time.
 #include "kernels/matmul.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -7,6 +7,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.
 #include <algorithm>
+#include <optional>
 
 #include "core/context_impl.h"
 #include "core/parallel.h"
@@ -32,30 +33,38 @@ HWY_EXPORT(MultiplyOnTarget);
 
 namespace {
 
-// Of a block of C; a block and what it reads stay in the second cache (192·256 floats: 192 KiB).
+// C is computed in blocks of so many rows and columns; a block, the rows of B that it reads and 64
+// terms of A stay in the second cache (192·256 floats: 192 KiB).
 constexpr int64_t kBlockRows = 192, kBlockColumns = 256;
-// A sum is cut among tasks where C has fewer blocks than this and the pieces stay this long.
+// A's rows are copied for so many terms at a time and serve all columns of a task.
+constexpr int64_t kCopiedDepth = 1024;
+// A task takes all columns of its rows where there are as many blocks of rows; a sum is cut among
+// tasks where there are fewer blocks in all and the pieces stay this long.
 constexpr int64_t kFewBlocks = 8, kLeastPiece = 512;
+// B is copied once for all tasks up to this size: weights are smaller, batches larger.
+constexpr int64_t kMostShared = int64_t{1} << 22;
 
 // Lengths that differ by little and are whole tiles.
 int64_t BlockLength(int64_t total, int64_t most, int64_t multiple) {
   const int64_t blocks = (total + most - 1) / most;
   return ((total + blocks - 1) / blocks + multiple - 1) / multiple * multiple;
 }
+int64_t Blocks(int64_t total, int64_t length) { return (total + length - 1) / length; }
 
 struct Matrix {
   const float* data;
   int64_t row_step, column_step;
 };
 
-// C[rows, columns] = or += A·B over `depth` terms; one task.
-struct Block {
+// C[rows, columns] = or += A·B over `depth` terms.
+struct Product {
   Matrix a, b;  // b.column_step is 1
   float* c;
   int64_t c_step;
   int64_t rows, columns, depth;
   bool add;
   const float* bias;  // of these columns; null: none
+  int64_t block_columns;
 };
 
 void CopyRows(const float* from, int64_t from_step, int64_t rows, int64_t columns, int64_t to_step,
@@ -67,49 +76,122 @@ void CopyRows(const float* from, int64_t from_step, int64_t rows, int64_t column
   }
 }
 
-void ComputeBlock(const Block& block, const Context& context) {
-  // Whole vectors of C are written in place, what is left of a row through a buffer.
-  const int64_t whole = block.columns / kWidestVector * kWidestVector, rest = block.columns - whole;
-  const int64_t b_step = RowStep(block.columns), a_step = RowStep(block.rows);
-  const bool copy_a = block.a.column_step != 1;
-  const Scratch<float> b_rows(context, kDepth * b_step);
-  const Scratch<float> a_rows(context, kDepth * a_step);
-  const Scratch<float> edge(context, rest > 0 ? block.rows * kWidestVector : 1);
-  if (block.bias != nullptr) {
-    for (int64_t row = 0; row < block.rows; ++row)
-      std::copy_n(block.bias, block.columns, block.c + row * block.c_step);
+// Rows of B that lie together, 64 terms of one block of columns after the other.
+class CopiedB {
+ public:
+  CopiedB(const Product& product, const Context& context)
+      : step_(RowStep(product.block_columns)),
+        depth_blocks_(Blocks(product.depth, kDepth)),
+        rows_(context, Size(product)) {
+    const int64_t column_blocks = Blocks(product.columns, product.block_columns);
+    ParallelFor(context, column_blocks * depth_blocks_, [&](int64_t piece) {
+      Copy(product, piece / depth_blocks_, piece % depth_blocks_, step_,
+           rows_.data() + piece * kDepth * step_);
+    });
   }
-  const bool add = block.add || block.bias != nullptr;
-  for (int64_t first = 0; first < block.depth; first += kDepth) {
-    const int64_t depth = std::min(kDepth, block.depth - first);
-    CopyRows(block.b.data + first * block.b.row_step, block.b.row_step, depth, block.columns,
-             b_step, b_rows.data());
-    const float* a_from = block.a.data + first * block.a.column_step;
-    Operand a{a_rows.data(), kDepth, 1};
-    if (copy_a) {
-      CopyRows(a_from, block.a.column_step, depth, block.rows, a_step, a_rows.data());
-      a = {a_rows.data(), 1, a_step};
-    } else {
-      for (int64_t row = 0; row < block.rows; ++row)
-        std::copy_n(a_from + row * block.a.row_step, depth, a_rows.data() + row * kDepth);
+
+  const float* At(int64_t column_block, int64_t depth_block) const {
+    return rows_.data() + (column_block * depth_blocks_ + depth_block) * kDepth * step_;
+  }
+
+  static void Copy(const Product& product, int64_t column_block, int64_t depth_block, int64_t step,
+                   float* to) {
+    const int64_t column = column_block * product.block_columns, first = depth_block * kDepth;
+    CopyRows(product.b.data + first * product.b.row_step + column, product.b.row_step,
+             std::min(kDepth, product.depth - first),
+             std::min(product.block_columns, product.columns - column), step, to);
+  }
+
+ private:
+  static int64_t Size(const Product& product) {
+    return Blocks(product.columns, product.block_columns) * Blocks(product.depth, kDepth) * kDepth *
+           RowStep(product.block_columns);
+  }
+
+  int64_t step_, depth_blocks_;
+  Scratch<float> rows_;
+};
+
+// One task: up to kBlockRows rows, any number of columns.
+class Task {
+ public:
+  Task(const Product& product, const CopiedB* shared, const Context& context)
+      : p_(product),
+        shared_(shared),
+        transposed_(product.a.column_step != 1),
+        a_step_(transposed_ ? RowStep(product.rows) : kDepth),
+        a_rows_(context, std::min(kCopiedDepth, Blocks(product.depth, kDepth) * kDepth) *
+                             (transposed_ ? a_step_ : product.rows)),
+        b_step_(RowStep(product.block_columns)),
+        b_rows_(context, shared == nullptr ? kDepth * b_step_ : 1),
+        edge_(context, product.rows * kWidestVector) {}
+
+  void Run() {
+    for (int64_t first = 0; first < p_.depth; first += kCopiedDepth) {
+      const int64_t last = std::min(p_.depth, first + kCopiedDepth);
+      for (int64_t depth = first; depth < last; depth += kDepth) CopyA(depth, first);
+      for (int64_t column = 0; column < p_.columns; column += p_.block_columns) {
+        if (p_.bias != nullptr && first == 0) FillBias(column);
+        for (int64_t depth = first; depth < last; depth += kDepth)
+          Multiply(column, depth, depth - first);
+      }
     }
-    const ResultMode mode = add || first > 0 ? ResultMode::kAdd : ResultMode::kStore;
-    if (whole > 0) {
-      HWY_DYNAMIC_DISPATCH(MultiplyOnTarget)
-      (a, b_rows.data(), b_step, block.rows, whole, depth, {block.c, block.c_step, mode});
-    }
-    if (rest == 0) continue;
+  }
+
+ private:
+  float* CopiedA(int64_t offset) const {
+    return a_rows_.data() + offset * (transposed_ ? a_step_ : p_.rows);
+  }
+
+  void CopyA(int64_t depth, int64_t first) const {
+    const float* from = p_.a.data + depth * p_.a.column_step;
+    const int64_t count = std::min(kDepth, p_.depth - depth);
+    float* to = CopiedA(depth - first);
+    if (transposed_) return CopyRows(from, p_.a.column_step, count, p_.rows, a_step_, to);
+    for (int64_t row = 0; row < p_.rows; ++row)
+      std::copy_n(from + row * p_.a.row_step, count, to + row * kDepth);
+  }
+
+  int64_t Columns(int64_t column) const { return std::min(p_.block_columns, p_.columns - column); }
+
+  void FillBias(int64_t column) const {
+    for (int64_t row = 0; row < p_.rows; ++row)
+      std::copy_n(p_.bias + column, Columns(column), p_.c + row * p_.c_step + column);
+  }
+
+  void Multiply(int64_t column, int64_t depth, int64_t copied) const {
+    const int64_t column_block = column / p_.block_columns, depth_block = depth / kDepth;
+    if (shared_ == nullptr) CopiedB::Copy(p_, column_block, depth_block, b_step_, b_rows_.data());
+    const float* b = shared_ == nullptr ? b_rows_.data() : shared_->At(column_block, depth_block);
+    const Operand a =
+        transposed_ ? Operand{CopiedA(copied), 1, a_step_} : Operand{CopiedA(copied), a_step_, 1};
+    const int64_t count = std::min(kDepth, p_.depth - depth), columns = Columns(column);
+    const bool add = p_.add || p_.bias != nullptr || depth > 0;
+    const ResultMode mode = add ? ResultMode::kAdd : ResultMode::kStore;
+    // Whole vectors of C are written in place, what is left of a row through a buffer.
+    const int64_t whole = columns / kWidestVector * kWidestVector, rest = columns - whole;
+    float* c = p_.c + column;
+    if (whole > 0) HWY_DYNAMIC_DISPATCH(MultiplyOnTarget)
+    (a, b, b_step_, p_.rows, whole, count, {c, p_.c_step, mode});
+    if (rest == 0) return;
     HWY_DYNAMIC_DISPATCH(MultiplyOnTarget)
-    (a, b_rows.data() + whole, b_step, block.rows, rest, depth,
-     {edge.data(), kWidestVector, ResultMode::kStore});
-    for (int64_t row = 0; row < block.rows; ++row) {
-      float* to = block.c + row * block.c_step + whole;
-      const float* from = edge.data() + row * kWidestVector;
-      for (int64_t j = 0; j < rest; ++j)
-        to[j] = mode == ResultMode::kAdd ? to[j] + from[j] : from[j];
+    (a, b + whole, b_step_, p_.rows, rest, count,
+     {edge_.data(), kWidestVector, ResultMode::kStore});
+    for (int64_t row = 0; row < p_.rows; ++row) {
+      float* to = c + row * p_.c_step + whole;
+      const float* from = edge_.data() + row * kWidestVector;
+      for (int64_t j = 0; j < rest; ++j) to[j] = add ? to[j] + from[j] : from[j];
     }
   }
-}
+
+  const Product& p_;
+  const CopiedB* shared_;
+  bool transposed_;  // A's columns lie together: copied as they lie
+  int64_t a_step_;
+  Scratch<float> a_rows_;
+  int64_t b_step_;
+  Scratch<float> b_rows_, edge_;
+};
 
 // `to` [rows, columns] from a matrix whose columns lie together, through tiles of one cache line a
 // row on both sides.
@@ -130,34 +212,49 @@ void TransposeInto(const Matrix& from, int64_t rows, int64_t columns, int64_t to
   });
 }
 
-// Sums of pieces of the depth, computed apart and added in their order.
-void InPieces(const Block& all, int64_t pieces, int64_t block_rows, int64_t block_columns,
-              const Context& context) {
-  const int64_t row_blocks = (all.rows + block_rows - 1) / block_rows,
-                column_blocks = (all.columns + block_columns - 1) / block_columns;
-  const int64_t piece_depth = BlockLength(all.depth, (all.depth + pieces - 1) / pieces, kDepth);
-  pieces = (all.depth + piece_depth - 1) / piece_depth;
+// Rows in blocks, all columns a task.
+void ByRows(const Product& all, int64_t block_rows, const Context& context) {
+  std::optional<CopiedB> shared;
+  if (all.depth * all.columns <= kMostShared) shared.emplace(all, context);
+  ParallelForBlocks(context, all.rows, block_rows, [&](int64_t begin, int64_t end) {
+    Product rows = all;
+    rows.a.data += begin * all.a.row_step;
+    rows.c += begin * all.c_step;
+    rows.rows = end - begin;
+    Task(rows, shared ? &*shared : nullptr, context).Run();
+  });
+}
+
+// Few rows: blocks of columns and pieces of the depth are tasks too; pieces are computed apart and
+// added in their order.
+void InPieces(const Product& all, int64_t block_rows, const Context& context) {
+  const int64_t row_blocks = Blocks(all.rows, block_rows),
+                column_blocks = Blocks(all.columns, all.block_columns),
+                blocks = row_blocks * column_blocks;
+  const int64_t wanted = blocks < kFewBlocks ? 2 * kFewBlocks / blocks : 1,
+                most = std::clamp<int64_t>(all.depth / kLeastPiece, 1, wanted);
+  const int64_t piece_depth = BlockLength(all.depth, Blocks(all.depth, most), kDepth),
+                pieces = Blocks(all.depth, piece_depth);
   const int64_t partial = all.rows * all.columns;
   const Scratch<float> partials(context, pieces > 1 ? pieces * partial : 1);
-  ParallelFor(context, pieces * row_blocks * column_blocks, [&](int64_t task) {
-    const int64_t piece = task / (row_blocks * column_blocks),
-                  row = task / column_blocks % row_blocks * block_rows,
-                  column = task % column_blocks * block_columns, first = piece * piece_depth;
-    Block block = all;
+  ParallelFor(context, pieces * blocks, [&](int64_t task) {
+    const int64_t piece = task / blocks, row = task / column_blocks % row_blocks * block_rows,
+                  column = task % column_blocks * all.block_columns, first = piece * piece_depth;
+    Product part = all;
     if (pieces > 1) {
-      block.c = partials.data() + piece * partial;
-      block.c_step = all.columns;
-      block.add = false;
-      block.bias = nullptr;
+      part.c = partials.data() + piece * partial;
+      part.c_step = all.columns;
+      part.add = false;
+      part.bias = nullptr;
     }
-    block.a.data += row * all.a.row_step + first * all.a.column_step;
-    block.b.data += first * all.b.row_step + column;
-    block.c += row * block.c_step + column;
-    if (block.bias != nullptr) block.bias += column;
-    block.rows = std::min(block_rows, all.rows - row);
-    block.columns = std::min(block_columns, all.columns - column);
-    block.depth = std::min(piece_depth, all.depth - first);
-    ComputeBlock(block, context);
+    part.a.data += row * all.a.row_step + first * all.a.column_step;
+    part.b.data += first * all.b.row_step + column;
+    part.c += row * part.c_step + column;
+    if (part.bias != nullptr) part.bias += column;
+    part.rows = std::min(block_rows, all.rows - row);
+    part.columns = std::min(all.block_columns, all.columns - column);
+    part.depth = std::min(piece_depth, all.depth - first);
+    Task(part, nullptr, context).Run();
   });
   if (pieces == 1) return;
   ParallelForBlocks(context, all.rows, std::max<int64_t>(1, 65536 / (all.columns * pieces)),
@@ -178,16 +275,17 @@ void InPieces(const Block& all, int64_t pieces, int64_t block_rows, int64_t bloc
 
 void Matmul(const MatmulArguments& arguments, const Context& context) {
   const auto& [a, b, c, add, bias] = arguments;
-  Block all{.a = {a.Data<float>(), a.stride(0), a.stride(1)},
-            .b = {b.Data<float>(), b.stride(0), b.stride(1)},
-            .c = c.Data<float>(),
-            .c_step = c.stride(0),
-            .rows = c.size(0),
-            .columns = c.size(1),
-            .depth = a.size(1),
-            .add = add,
-            .bias = bias.data() == nullptr ? nullptr : bias.Data<float>()};
-  // Weights: they are small beside what they multiply, so a whole copy costs little.
+  Product all{.a = {a.Data<float>(), a.stride(0), a.stride(1)},
+              .b = {b.Data<float>(), b.stride(0), b.stride(1)},
+              .c = c.Data<float>(),
+              .c_step = c.stride(0),
+              .rows = c.size(0),
+              .columns = c.size(1),
+              .depth = a.size(1),
+              .add = add,
+              .bias = bias.data() == nullptr ? nullptr : bias.Data<float>(),
+              .block_columns = BlockLength(c.size(1), kBlockColumns, kWidestVector)};
+  // Weights: they are small beside what they multiply, so that a copy costs little.
   const int64_t step = RowStep(all.columns);
   const bool transpose = all.b.column_step != 1;
   const Scratch<float> transposed(context, transpose ? all.depth * step : 1);
@@ -195,13 +293,13 @@ void Matmul(const MatmulArguments& arguments, const Context& context) {
     TransposeInto(all.b, all.depth, all.columns, step, context, transposed.data());
     all.b = {transposed.data(), step, 1};
   }
-  const int64_t block_rows = BlockLength(all.rows, kBlockRows, 6),
-                block_columns = BlockLength(all.columns, kBlockColumns, kWidestVector);
-  const int64_t blocks = ((all.rows + block_rows - 1) / block_rows) *
-                         ((all.columns + block_columns - 1) / block_columns);
-  const int64_t wanted = blocks < kFewBlocks ? 2 * kFewBlocks / blocks : 1;
-  InPieces(all, std::clamp<int64_t>(all.depth / kLeastPiece, 1, wanted), block_rows, block_columns,
-           context);
+  const int64_t most = all.rows >= kFewBlocks * kBlockRows ? kBlockRows : kBlockRows / 2;
+  const int64_t block_rows = BlockLength(all.rows, most, 6);
+  if (Blocks(all.rows, block_rows) >= kFewBlocks) {
+    ByRows(all, block_rows, context);
+  } else {
+    InPieces(all, BlockLength(all.rows, kBlockRows, 6), context);
+  }
 }
 
 }  // namespace favor::kernels::cpu
