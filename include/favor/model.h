@@ -64,8 +64,11 @@ struct Score {
 struct MemoryPlan {
   int64_t parameters = 0, gradients = 0, optimizer = 0;
   int64_t activations = 0;  // planned once, of all layers
-  int64_t attention = 0;    // what attention keeps for gradients, and its working memory
-  int64_t Total() const { return parameters + gradients + optimizer + activations + attention; }
+  int64_t attention = 0;    // what attention keeps for gradients
+  int64_t working = 0;      // of kernels: copies of weights and tiles; an estimate
+  int64_t Total() const {
+    return parameters + gradients + optimizer + activations + attention + working;
+  }
 };
 
 namespace models {

@@ -139,7 +139,7 @@ CLI::Option* AddPath(CLI::App& app, const std::string& name, const std::string& 
           [&app, &path, name](const std::string& text) {
             if (text.empty())
               Throw(ErrorCode::kInvalidOption, Who(app, name),
-                    "given an empty path, expected a file");
+                    "given an empty path, expected a file or folder");
             path = text;
           },
           help)

@@ -49,6 +49,21 @@ ModelSummary Summarize(const ModelConfig& config) {
   return summary;
 }
 
+namespace {
+
+// Products copy the weights twice (transposed, and in tiles) and what gradients of weights sum over
+// up to 16 MiB; every thread has tiles of its own.
+int64_t WorkingBytes(const ModelConfig& config, const MemoryRequest& request) {
+  constexpr int64_t kShared = int64_t{16} << 20, kThread = int64_t{3} << 20;
+  const int64_t widest = std::max(config.ff, config.width);
+  const auto item = static_cast<int64_t>(sizeof(float));
+  const int64_t weights = 2 * std::max(widest, config.vocab) * config.width * item;
+  const int64_t rows = request.batch * request.length * widest * item;
+  return weights + (request.training ? std::min(kShared, rows) : 0) + request.threads * kThread;
+}
+
+}  // namespace
+
 MemoryPlan PlanMemory(const ModelConfig& config, const MemoryRequest& request) {
   const auto network = models::Network::Make(config, {.shapes_only = true});
   const int64_t parameters = network->parameters().Count() * static_cast<int64_t>(sizeof(float));
@@ -58,7 +73,8 @@ MemoryPlan PlanMemory(const ModelConfig& config, const MemoryRequest& request) {
                                          .recompute = request.recompute};
   MemoryPlan plan{.parameters = parameters,
                   .activations = network->PlannedBytes(shape),
-                  .attention = network->RecordBytes(shape)};
+                  .attention = network->RecordBytes(shape),
+                  .working = WorkingBytes(config, request)};
   if (request.training) {
     plan.gradients = parameters;
     plan.optimizer = 2 * parameters;

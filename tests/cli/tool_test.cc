@@ -59,6 +59,7 @@ TEST(Tool, InfoListsWhatTheLibraryHas) {
   EXPECT_GE(info["threads"].get<int>(), 1);
   EXPECT_EQ(info["maps"].size(), Maps().size());
   EXPECT_EQ(info["projections"].size(), Projections().size());
+  EXPECT_EQ(info["tasks"].size(), 3u);
   EXPECT_EQ(info["experiments"].size(), lab::AllExperiments().size());
   for (const FeatureMapInfo& map : Maps()) EXPECT_NE(text.out.find(map.name), std::string::npos);
 }

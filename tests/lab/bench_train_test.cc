@@ -32,6 +32,17 @@ TEST(TrainBench, CountsOperations) {
   EXPECT_EQ(CountedTrainFlops(model, 2, 10), 6 * multiplied * 20);
 }
 
+// What is counted is what runs: an encoder with --no-causal.
+TEST(TrainBench, MeasuresEncodersToo) {
+  const Context context({.threads = 1});
+  ModelConfig model = SmallModel();
+  model.causal = false;
+  model.attention = "exact";
+  const TrainBench bench =
+      RunTrainBench({.model = model, .lengths = {16}, .rounds = 1, .quiet = true}, context);
+  EXPECT_EQ(bench.rows.size(), 1u);
+}
+
 TEST(TrainBench, MeasuresEveryLength) {
   const Context context({.threads = 1});
   const TrainBench bench = RunTrainBench(

@@ -14,6 +14,7 @@ namespace favor {
 namespace {
 
 using models::Network;
+using models::NetworkOptions;
 
 struct GradientCase {
   std::string name;
@@ -138,6 +139,39 @@ TEST(NetworkGradients, RecomputingGivesTheSameBits) {
     const Score b = again->EvaluateAndBackward(batch, pass, 1, /*recompute=*/true);
     EXPECT_EQ(a.loss, b.loss);
     EXPECT_TRUE(SameGradients(*kept, *again));
+  }
+}
+
+// More rows than have logits at the same time: the gradients of two halves add up to it.
+TEST(NetworkGradients, LossesInChunksAddUp) {
+  const Context context({.threads = 2});
+  const ModelConfig config = SmallConfig();
+  const Batch whole = SmallBatch(config, 900, 6);
+  const auto part = [&](int64_t first, int64_t count) {
+    const auto cut = [&](const std::vector<int32_t>& values) {
+      return std::vector<int32_t>(values.begin() + 6 * first, values.begin() + 6 * (first + count));
+    };
+    return Batch{.batch = count,
+                 .length = 6,
+                 .tokens = cut(whole.tokens),
+                 .targets = cut(whole.targets),
+                 .mask = {}};
+  };
+  const NetworkOptions doubles{.seed = 4, .type = DataType::kF64};
+  const auto one = Network::Make(config, doubles), two = Network::Make(config, doubles);
+  one->parameters().ZeroGradients();
+  two->parameters().ZeroGradients();
+  const layers::Pass pass{.context = context};
+  const Score all = one->EvaluateAndBackward(whole, pass, 1, /*recompute=*/false);
+  EXPECT_GT(all.count, 4096);
+  Score sum = two->EvaluateAndBackward(part(0, 500), pass, 1, /*recompute=*/false);
+  sum += two->EvaluateAndBackward(part(500, 400), pass, 1, /*recompute=*/false);
+  EXPECT_NEAR(all.loss, sum.loss, 1e-9 * all.loss);
+  EXPECT_EQ(all.correct, sum.correct);
+  for (size_t i = 0; i < one->parameters().all().size(); ++i) {
+    const auto &a = *one->parameters().all()[i], &b = *two->parameters().all()[i];
+    for (int64_t j = 0; j < a.shape.Elements(); ++j)
+      EXPECT_NEAR(a.grad.Data<double>()[j], b.grad.Data<double>()[j], 1e-8) << a.name;
   }
 }
 

@@ -7,8 +7,10 @@
 #include "cli/options.h"
 #include "core/device.h"
 #include "core/simd.h"
+#include "data/generated.h"
 #include "favor/context.h"
 #include "favor/features.h"
+#include "favor/model.h"
 #include "favor/version.h"
 #include "lab/experiment.h"
 #include "lab/table.h"
@@ -26,6 +28,8 @@ nlohmann::json Describe() {
                          {"gpus", nlohmann::json::array()},
                          {"maps", nlohmann::json::array()},
                          {"projections", nlohmann::json::array()},
+                         {"tasks", nlohmann::json::array()},
+                         {"presets", PresetNames()},
                          {"experiments", nlohmann::json::array()}};
   for (const GpuInfo& gpu : ListGpus()) {
     info["gpus"].push_back({{"name", gpu.name},
@@ -45,6 +49,17 @@ nlohmann::json Describe() {
   for (const ProjectionInfo& projection : Projections()) {
     info["projections"].push_back(
         {{"name", projection.name}, {"summary", projection.summary}, {"cost", projection.cost}});
+  }
+  for (const data::GeneratedTask& task : data::GeneratedTasks()) {
+    nlohmann::json parameters = nlohmann::json::array();
+    for (const data::TaskParameter& parameter : task.parameters) {
+      parameters.push_back(
+          {{"key", parameter.key}, {"help", parameter.help}, {"default", parameter.standard}});
+    }
+    info["tasks"].push_back({{"name", task.name},
+                             {"task", task.task},
+                             {"summary", task.summary},
+                             {"parameters", parameters}});
   }
   for (const lab::Experiment& experiment : lab::AllExperiments()) {
     info["experiments"].push_back({{"name", experiment.name}, {"summary", experiment.summary}});
@@ -80,6 +95,18 @@ void Print(const nlohmann::json& info) {
   for (const auto& projection : info["projections"]) {
     projections.rows.push_back({projection["name"], projection["cost"], projection["summary"]});
   }
+  lab::Table tasks{.title = "\ngenerated tasks (favor train --data task:NAME,key=value,…)",
+                   .caption = "",
+                   .columns = {"name", "--task", "summary", "parameters"},
+                   .rows = {}};
+  for (const auto& task : info["tasks"]) {
+    std::string parameters;
+    for (const auto& parameter : task["parameters"])
+      parameters +=
+          fmt::format("{}{}={}", parameters.empty() ? "" : " ", parameter["key"].get<std::string>(),
+                      parameter["default"].get<int64_t>());
+    tasks.rows.push_back({task["name"], task["task"], task["summary"], parameters});
+  }
   lab::Table experiments{.title = "\nexperiments (favor lab NAME)",
                          .caption = "",
                          .columns = {"name", "summary"},
@@ -87,14 +114,14 @@ void Print(const nlohmann::json& info) {
   for (const auto& experiment : info["experiments"]) {
     experiments.rows.push_back({experiment["name"], experiment["summary"]});
   }
-  fmt::print("{}{}{}", maps.ToText(), projections.ToText(), experiments.ToText());
+  fmt::print("{}{}{}{}", maps.ToText(), projections.ToText(), tasks.ToText(), experiments.ToText());
 }
 
 }  // namespace
 
 Command InfoCommand() {
   return {.name = "info",
-          .summary = "Show version, machine, and every map, projection and experiment",
+          .summary = "Show version, machine, and every map, projection, task and experiment",
           .example = "favor info --json | jq '.maps[].name'",
           .setup = [](CLI::App& app) -> std::function<void()> {
             const auto json = std::make_shared<bool>(false);

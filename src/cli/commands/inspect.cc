@@ -30,7 +30,8 @@ std::string Megabytes(int64_t bytes) {
 nlohmann::ordered_json ToJson(const MemoryPlan& plan) {
   return {{"parameters", plan.parameters}, {"gradients", plan.gradients},
           {"optimizer", plan.optimizer},   {"activations", plan.activations},
-          {"attention", plan.attention},   {"total", plan.Total()}};
+          {"attention", plan.attention},   {"working", plan.working},
+          {"total", plan.Total()}};
 }
 
 ModelConfig ConfigOf(const Arguments& a) {
@@ -100,6 +101,7 @@ void Run(Arguments& a) {
   row("optimizer", &MemoryPlan::optimizer);
   row("activations", &MemoryPlan::activations);
   row("attention", &MemoryPlan::attention);
+  row("working", &MemoryPlan::working);
   memory.rows.push_back({"all", Megabytes(training.Total()), Megabytes(evaluation.Total())});
   fmt::print("{}\n", memory.ToText());
 }
