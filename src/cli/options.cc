@@ -157,6 +157,19 @@ void AddRunOptions(CLI::App& app, RunOptions& options) {
   AddInteger(app, "--seed", 0, INT64_MAX, options.seed, "Seed of every random draw");
 }
 
+namespace {
+
+// What stands behind an option in its help: names where they are few.
+std::string TypeName(const Field& field) {
+  constexpr size_t kFew = 5;
+  if (const auto* choice = std::get_if<ChoiceField>(&field.value))
+    return choice->choices.size() <= kFew ? fmt::format("{}", fmt::join(choice->choices, "|"))
+                                          : "NAME";
+  return std::holds_alternative<TextField>(field.value) ? "TEXT" : "N";
+}
+
+}  // namespace
+
 void FieldOptions::Add(CLI::App& app, const std::string& group, const std::vector<Field>& fields) {
   app_ = &app;
   const auto defaults = FieldsToJson(fields);
@@ -174,9 +187,7 @@ void FieldOptions::Add(CLI::App& app, const std::string& group, const std::vecto
     }
     app.add_option_function<std::string>(
            field.Option(), [this, key](const std::string& text) { given_[key] = text; }, help)
-        ->type_name(std::holds_alternative<ChoiceField>(field.value) ? "NAME"
-                    : std::holds_alternative<TextField>(field.value) ? "TEXT"
-                                                                     : "N")
+        ->type_name(TypeName(field))
         ->default_str(shown.is_string() ? shown.get<std::string>()
                       : shown.is_null() ? ""
                                         : shown.dump())
