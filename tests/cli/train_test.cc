@@ -38,6 +38,7 @@ TEST_F(TrainCommand, LeavesARunThatCanBeUsed) {
   EXPECT_NEAR(score["loss"].get<double>(), result["best_loss"].get<double>(), 1e-12);
   for (const char* key : {"accuracy", "perplexity", "bits_per_token", "tokens"})
     EXPECT_TRUE(score.contains(key)) << key;
+  EXPECT_GE(score["baseline_accuracy"].get<double>(), 0.2);  // of five symbols one is as frequent
   const ToolResult file = RunTool({"eval", "--model", run_ + "/best.safetensors", "--batches", "2",
                                    "--json", "--quiet", "--threads", "3"});
   EXPECT_EQ(nlohmann::json::parse(file.out)["loss"], score["loss"]);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "cli/command.h"
 #include "cli/options.h"
@@ -47,13 +48,19 @@ void Run(const Arguments& a) {
   const Context context({.threads = static_cast<int>(a.threads)});
   Progress progress("eval", batches, a.quiet);
   Score score;
+  std::map<int32_t, int64_t> frequency;  // of targets
   for (int64_t i = 0; i < batches; ++i) {
-    score += model.Evaluate(data->EvalBatch(split, {.index = i, .batch = batch, .length = length}),
-                            context);
+    const Batch part = data->EvalBatch(split, {.index = i, .batch = batch, .length = length});
+    score += model.Evaluate(part, context);
+    for (const int32_t target : part.targets) frequency[target] += target != kNoTarget ? 1 : 0;
     progress.Update(i + 1, fmt::format("loss {:.4f}", score.MeanLoss()));
   }
   if (score.count == 0)
     Throw(ErrorCode::kInvalidData, "eval", "the {} split asks for nothing", a.split);
+  // Of an answer that is always the same: the most frequent target.
+  int64_t most = 0;
+  for (const auto& [target, count] : frequency) most = std::max(most, count);
+  const double baseline = static_cast<double>(most) / static_cast<double>(score.count);
   if (a.json) {
     PrintJson({{"model", checkpoint->name()},
                {"data", run.data},
@@ -62,14 +69,15 @@ void Run(const Arguments& a) {
                {"tokens", score.count},
                {"loss", score.MeanLoss()},
                {"accuracy", score.Accuracy()},
+               {"baseline_accuracy", baseline},
                {"perplexity", score.Perplexity()},
                {"bits_per_token", score.BitsPerToken()}});
     return;
   }
   fmt::print(
-      "{} of {}: {} targets, loss {:.4f}, accuracy {:.4f}, perplexity {:.3f}, {:.4f} bits a "
-      "token\n",
-      a.split, Printable(run.data), score.count, score.MeanLoss(), score.Accuracy(),
+      "{} of {}: {} targets, loss {:.4f}, accuracy {:.4f} (always the same answer: {:.4f}), "
+      "perplexity {:.3f}, {:.4f} bits a token\n",
+      a.split, Printable(run.data), score.count, score.MeanLoss(), score.Accuracy(), baseline,
       score.Perplexity(), score.BitsPerToken());
 }
 
