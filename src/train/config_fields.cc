@@ -42,7 +42,7 @@ std::vector<Field> TrainFields(TrainConfig& c) {
       {"dropout", "Share of elements dropped while training", NumberField{&c.dropout, 0, 0.95}},
       {"redraw", "Steps between draws of ω; 0: one for the whole run",
        IntegerField{&c.redraw, 0, kMany}},
-      {"recompute", "Compute activations again for gradients: less memory, a third more time",
+      {"recompute", "Compute activations again for gradients: less memory, more time",
        FlagField{&c.recompute}},
       {"eval_every", "Steps between evaluations; 0: only the last step",
        IntegerField{&c.eval_every, 0, kMany}},
