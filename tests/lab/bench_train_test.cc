@@ -4,17 +4,16 @@
 
 #include <cmath>
 
+#include "tests/models/small_models.h"
+
 namespace favor::lab {
 namespace {
 
 ModelConfig SmallModel() {
-  ModelConfig model;
+  ModelConfig model = SmallConfig();
   model.vocab = 11;
-  model.width = 8;
-  model.heads = 2;
   model.kv_heads = 1;
   model.layers = 3;
-  model.ff = 12;
   model.features.features = 16;
   model.max_length = 64;
   return model;

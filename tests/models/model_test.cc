@@ -62,31 +62,6 @@ TEST(Model, PaddingChangesNothing) {
   }
 }
 
-TEST(Model, RotaryKnowsOnlyDistances) {
-  ModelConfig config = SmallConfig();
-  config.positions = "rotary";
-  config.attention = "exact";
-  config.layers = 1;
-  const Context context({.threads = 1});
-  Model model(config, 1);
-  // The last token sees the same neighbours at the same distances behind another first token.
-  const Batch batch{.batch = 1, .length = 6, .tokens = {5, 5, 5, 5, 5, 2}};
-  const Batch moved{.batch = 1, .length = 4, .tokens = {5, 5, 5, 2}};
-  const Tensor a = model.Logits(batch, context), b = model.Logits(moved, context);
-  const Batch other{.batch = 1, .length = 4, .tokens = {5, 5, 2, 5}};
-  const Tensor c = model.Logits(other, context);
-  double same = 0, different = 0;
-  for (int64_t i = 0; i < 7; ++i) {
-    // Values of equal neighbours are equal, so their weights do not matter: only that of token 2.
-    same = std::max(same, static_cast<double>(
-                              std::fabs(a.Data<float>()[4 * 7 + i] - a.Data<float>()[3 * 7 + i])));
-    different = std::max(different, static_cast<double>(std::fabs(b.Data<float>()[3 * 7 + i] -
-                                                                  c.Data<float>()[3 * 7 + i])));
-  }
-  EXPECT_LT(same, 1e-5);
-  EXPECT_GT(different, 1e-3);
-}
-
 TEST(Model, ParametersAreNamedAndCounted) {
   ModelConfig config = SmallConfig();
   Model model(config, 1);
