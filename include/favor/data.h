@@ -1,21 +1,24 @@
-// Sequences to learn from: text as bytes, and generated tasks with known answers.
+// Sequences to learn from: proteins and DNA, text, pictures, and generated tasks with known
+// answers.
 //
-//   auto data = favor::OpenData("task:recall,pairs=8,distance=512", {.task = "causal"});
+//   auto data = favor::OpenData("proteins.fasta.gz", {.task = "causal"});
 //   favor::Batch batch = data->TrainBatch({.index = 0, .batch = 16, .length = data->Length(0)});
 #ifndef FAVOR_DATA_H_
 #define FAVOR_DATA_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "favor/vocabulary.h"
+
 namespace favor {
 
 constexpr int32_t kNoTarget = -1;
-constexpr int64_t kByteVocab = 258;  // of text: bytes, one token that hides a byte, and padding
 
 // Sequences of one length, as a model reads them.
 struct Batch {
@@ -26,8 +29,10 @@ struct Batch {
   std::vector<float> mask;       // [batch, length], 0: padding; empty: no padding
 };
 
-enum class Split { kTrain, kValid, kTest };
-std::string_view Name(Split split);  // "train", "valid", "test"
+// kHeldOut: records named by a list, such as families that no other split knows.
+enum class Split { kTrain, kValid, kTest, kHeldOut };
+constexpr int kSplits = 4;
+std::string_view Name(Split split);  // "train", "valid", "test", "held-out"
 std::span<const std::string_view> SplitNames();
 Split SplitNamed(std::string_view name);  // throws kInvalidOption
 
@@ -35,9 +40,41 @@ Split SplitNamed(std::string_view name);  // throws kInvalidOption
 // hidden, 10 % replaced, 10 % left), or a class.
 std::span<const std::string_view> TaskNames();  // causal, masked, classify
 
+// How a file is read and divided.
+struct DataFormat {
+  std::string kind = "auto";         // a name of KindNames(); auto: by the name of the file
+  std::string alphabet = "protein";  // of FASTA: protein, dna
+  // Of FASTA. clip: a sequence is one record, cut at the length. join: records follow each other
+  // with an end token between them, and sequences are windows of that stream.
+  std::string layout = "clip";
+  std::string tokenizer;  // of text: a SentencePiece model; empty: bytes
+  // Shares of the data. Records are divided by a hash of what they hold, so that equal ones stay
+  // together; text by place: its end is held out.
+  double valid = 0.05, test = 0.05;
+  std::string held_out;  // a file with names of records, one a line, for Split::kHeldOut
+};
+std::span<const std::string_view> KindNames();      // auto, fasta, text, pictures
+std::span<const std::string_view> LayoutNames();    // clip, join
+std::span<const std::string_view> AlphabetNames();  // protein, dna
+
 struct DataOptions {
   std::string task = "causal";
-  uint64_t seed = 0;  // of what is drawn: windows, masks, generated sequences
+  uint64_t seed = 0;  // of what is drawn: windows, orders, masks, generated sequences
+  DataFormat format;
+};
+
+// What a split holds.
+struct SplitSummary {
+  int64_t records = 0, tokens = 0;     // of records alone, without special tokens
+  int64_t words = 0;                   // of text: what white space separates
+  int64_t characters = 0;              // of text: code points
+  std::map<int64_t, int64_t> lengths;  // tokens of a record → how many have so many
+
+  int64_t Shortest() const;
+  int64_t Longest() const;
+  double MeanLength() const;
+  double LengthDeviation() const;
+  double MedianLength() const;
 };
 
 struct BatchRequest {
@@ -52,6 +89,10 @@ class Dataset {
 
   // Tells data apart: a run is resumed only with the data that it began with.
   virtual std::string Fingerprint() const { return ""; }
+  // What tokens stand for; null: nothing that could be written.
+  virtual const Vocabulary* vocabulary() const { return nullptr; }
+  virtual std::string_view Unit() const { return "token"; }  // a token: byte, residue, dimension
+  virtual SplitSummary Summary(Split) const { return {}; }
   virtual int64_t vocab() const = 0;    // tokens are 0 … vocab − 1
   virtual int64_t classes() const = 0;  // 0: targets are tokens
   // The length of sequences: the one asked for, or the task's own (0 asks for a default). Throws
@@ -63,9 +104,11 @@ class Dataset {
   virtual Batch EvalBatch(Split split, const BatchRequest& request) const = 0;
 };
 
-// A file of text, or "task:NAME,key=value,…": copy (length, symbols), recall (pairs, distance,
-// mixed, questions, symbols), listops (length, depth). Throws where there is no such file or task,
-// or the task of the options does not fit.
+// A file — FASTA, text, pictures, the first two also as .gz — or "task:NAME,key=value,…": copy
+// (length, symbols), recall (pairs, distance, mixed, questions, symbols), listops (length, depth).
+// Files are not held in memory: what cannot be read in place is written as tokens to files without
+// a name in $TMPDIR (/var/tmp), which vanish with the Dataset. Throws where there is no such file
+// or task, the task of the options does not fit, or a file is damaged.
 std::unique_ptr<Dataset> OpenData(const std::string& source, const DataOptions& options);
 
 }  // namespace favor

@@ -44,9 +44,13 @@ std::span<const std::string_view> ScheduleNames();
 struct RunConfig {
   std::string data;             // a file, or "task:NAME,…"
   std::string task = "causal";  // a name of TaskNames()
+  DataFormat format;            // how the file is read
   ModelConfig model;
   TrainConfig training;
 };
+
+// The data that a run learns from.
+std::unique_ptr<Dataset> OpenData(const RunConfig& config);
 
 // config.json of a run. Reading sets what the text holds and keeps the rest; it throws
 // kInvalidOption for unknown keys (naming the nearest) and values that cannot be.

@@ -47,6 +47,7 @@ void RunConfigOptions::Add(CLI::App& app) {
   RunConfig defaults;
   models::ConfigFields model(defaults.model);
   fields_.Add(app, "Data", train::DataFields(defaults));
+  fields_.Add(app, "Data", train::FormatFields(defaults.format));
   fields_.Add(app, "Model", model.Chosen());
   fields_.Add(app, "Training", train::TrainFields(defaults.training));
 }
@@ -66,6 +67,7 @@ void RunConfigOptions::Apply(RunConfig& config) const {
   fields_.Apply(train::DataFields(config));
   fields_.Apply(model.All());
   fields_.Apply(train::TrainFields(config.training));
+  fields_.Apply(train::FormatFields(config.format));
   model.Store();
 }
 

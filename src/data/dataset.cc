@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <filesystem>
 
 #include "core/error_text.h"
 #include "data/sources.h"
@@ -8,22 +10,77 @@
 namespace favor {
 namespace {
 
-constexpr std::array<std::string_view, 3> kSplits = {"train", "valid", "test"};
+constexpr std::array<std::string_view, 4> kSplitNames = {"train", "valid", "test", "held-out"};
 constexpr std::array<std::string_view, 3> kTasks = {"causal", "masked", "classify"};
+constexpr std::array<std::string_view, 4> kKinds = {"auto", "fasta", "text", "pictures"};
+constexpr std::array<std::string_view, 2> kLayouts = {"clip", "join"};
+constexpr std::array<std::string_view, 2> kAlphabets = {"protein", "dna"};
 constexpr std::string_view kGenerated = "task:";
+
+void CheckName(std::string_view who, std::string_view name,
+               std::span<const std::string_view> names) {
+  if (std::ranges::find(names, name) == names.end())
+    Throw(ErrorCode::kInvalidOption, who, "unknown name '{}'{}", Printable(name),
+          Suggest(name, names));
+}
+
+void CheckFormat(const DataFormat& format) {
+  CheckName("kind", format.kind, kKinds);
+  CheckName("alphabet", format.alphabet, kAlphabets);
+  CheckName("layout", format.layout, kLayouts);
+  if (!(format.valid >= 0) || !(format.test >= 0) || !(format.valid + format.test < 1)) {
+    Throw(ErrorCode::kInvalidOption, "shares",
+          "given {} to validate and {} to test, expected less than 1 together", format.valid,
+          format.test);
+  }
+}
+
+// By the name of the file; what is not known is text.
+std::string_view KindOf(const std::string& path, const DataFormat& format) {
+  if (format.kind != "auto") return format.kind;
+  std::string name = std::filesystem::path(path).filename().string();
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  const auto ends = [&](std::initializer_list<std::string_view> suffixes) {
+    return std::ranges::any_of(suffixes,
+                               [&](std::string_view suffix) { return name.ends_with(suffix); });
+  };
+  if (ends({".fasta", ".fa", ".faa", ".fna", ".fas"})) return "fasta";
+  std::error_code ignored;
+  if (ends({".png", ".npy"}) || std::filesystem::is_directory(path, ignored)) return "pictures";
+  return "text";
+}
+
+// Options that a kind of data does not know are a mistake, not a detail.
+void CheckKind(std::string_view kind, const std::string& source, const DataFormat& format) {
+  const DataFormat standard;
+  const auto only = [&](std::string_view of, std::string_view option, bool given) {
+    if (given && kind != of) {
+      Throw(ErrorCode::kInvalidOption, option, "given for '{}', which is read as {}, expected {}",
+            Printable(source), kind, of);
+    }
+  };
+  only("fasta", "alphabet", format.alphabet != standard.alphabet);
+  only("fasta", "layout", format.layout != standard.layout);
+  only("fasta", "held_out", !format.held_out.empty());
+  only("text", "tokenizer", !format.tokenizer.empty());
+}
 
 }  // namespace
 
-std::string_view Name(Split split) { return kSplits[static_cast<size_t>(split)]; }
-std::span<const std::string_view> SplitNames() { return kSplits; }
+std::string_view Name(Split split) { return kSplitNames[static_cast<size_t>(split)]; }
+std::span<const std::string_view> SplitNames() { return kSplitNames; }
 std::span<const std::string_view> TaskNames() { return kTasks; }
+std::span<const std::string_view> KindNames() { return kKinds; }
+std::span<const std::string_view> LayoutNames() { return kLayouts; }
+std::span<const std::string_view> AlphabetNames() { return kAlphabets; }
 
 Split SplitNamed(std::string_view name) {
-  const auto found = std::ranges::find(kSplits, name);
-  if (found == kSplits.end())
+  const auto found = std::ranges::find(kSplitNames, name);
+  if (found == kSplitNames.end())
     Throw(ErrorCode::kInvalidOption, "split", "unknown name '{}'{}", Printable(name),
-          Suggest(name, kSplits));
-  return static_cast<Split>(found - kSplits.begin());
+          Suggest(name, kSplitNames));
+  return static_cast<Split>(found - kSplitNames.begin());
 }
 
 const BatchRequest& data::CheckedRequest(const BatchRequest& request) {
@@ -35,12 +92,19 @@ const BatchRequest& data::CheckedRequest(const BatchRequest& request) {
 }
 
 std::unique_ptr<Dataset> OpenData(const std::string& source, const DataOptions& options) {
-  if (std::ranges::find(kTasks, options.task) == kTasks.end()) {
-    Throw(ErrorCode::kInvalidOption, "task", "unknown name '{}'{}", Printable(options.task),
-          Suggest(options.task, kTasks));
-  }
-  if (source.starts_with(kGenerated))
+  CheckName("task", options.task, kTasks);
+  CheckFormat(options.format);
+  if (source.starts_with(kGenerated)) {
+    CheckKind("a task", source, options.format);
     return data::OpenGenerated(source.substr(kGenerated.size()), options);
+  }
+  if (options.task == "classify") {
+    Throw(ErrorCode::kInvalidOption, "task", "given classify for '{}', expected causal or masked",
+          Printable(source));
+  }
+  const std::string_view kind = KindOf(source, options.format);
+  CheckKind(kind, source, options.format);
+  if (kind == "fasta") return data::OpenFasta(source, options);
   return data::OpenText(source, options);
 }
 

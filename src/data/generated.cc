@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error_text.h"
+#include "data/alphabet.h"
 #include "data/sources.h"
 
 namespace favor::data {
@@ -75,13 +76,18 @@ void SetValue(const GeneratedTask& task, const std::string& text, TaskValues& va
 class Generated : public Dataset {
  public:
   Generated(const GeneratedTask& task, const TaskValues& values, const DataOptions& options)
-      : task_(task), values_(values), options_(options), shape_(task.shape(values_)) {
+      : task_(task),
+        values_(values),
+        options_(options),
+        shape_(task.shape(values_)),
+        vocabulary_(Numbers("numbers", shape_.vocab, /*special=*/false)) {
     if (options.task != task.task) {
       Throw(ErrorCode::kInvalidOption, "task", "given {} for {}, expected {}", options.task,
             Who(task), task.task);
     }
   }
 
+  const Vocabulary* vocabulary() const override { return vocabulary_.get(); }
   int64_t vocab() const override { return shape_.vocab; }
   int64_t classes() const override { return shape_.classes; }
   int64_t Length(int64_t asked) const override {
@@ -95,8 +101,8 @@ class Generated : public Dataset {
   Batch TrainBatch(const BatchRequest& request) const override {
     return Draw(Split::kTrain, CheckedRequest(request), request.batch);
   }
-  int64_t Batches(Split, int64_t batch, int64_t) const override {
-    return (kEvalExamples + batch - 1) / batch;
+  int64_t Batches(Split split, int64_t batch, int64_t) const override {
+    return split == Split::kHeldOut ? 0 : (kEvalExamples + batch - 1) / batch;
   }
   Batch EvalBatch(Split split, const BatchRequest& request) const override {
     return Draw(split, CheckedRequest(request),
@@ -130,6 +136,7 @@ class Generated : public Dataset {
   TaskValues values_;
   DataOptions options_;
   TaskShape shape_;
+  std::shared_ptr<const Vocabulary> vocabulary_;
 };
 
 }  // namespace

@@ -12,7 +12,10 @@
 namespace favor::io {
 
 InputFile::InputFile(const std::string& path)
-    : path_(path), descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : InputFile(open(path.c_str(), O_RDONLY | O_CLOEXEC), path) {}
+
+InputFile::InputFile(int descriptor, const std::string& path)
+    : path_(path), descriptor_(descriptor) {
   struct stat status {};
   if (descriptor_ < 0 || fstat(descriptor_, &status) != 0) {
     Throw(ErrorCode::kIo, Printable(path_), "cannot be read: {}", std::strerror(errno));
@@ -35,6 +38,20 @@ size_t InputFile::Read(std::span<std::byte> out) {
     done += static_cast<size_t>(count);
   }
   return done;
+}
+
+void InputFile::ReadAt(int64_t offset, std::span<std::byte> out) const {
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t count = pread(descriptor_, out.data() + done, out.size() - done,
+                                offset + static_cast<int64_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0)
+      Throw(ErrorCode::kIo, Printable(path_), "cannot be read: {}", std::strerror(errno));
+    if (count == 0)
+      Throw(ErrorCode::kInvalidData, Printable(path_), "became shorter while it was read");
+    done += static_cast<size_t>(count);
+  }
 }
 
 std::string InputFile::ReadRest(size_t most) {

@@ -14,6 +14,7 @@ namespace favor::io {
 class InputFile {
  public:
   explicit InputFile(const std::string& path);
+  InputFile(int descriptor, const std::string& path);  // of a file that is open; owns it
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -21,6 +22,9 @@ class InputFile {
   std::optional<size_t> Size() const { return size_; }  // none for pipes and devices
   size_t Read(std::span<std::byte> out);         // fills `out` or stops at the end of the file
   std::string ReadRest(size_t most = SIZE_MAX);  // throws kInvalidData where there is more
+  // Bytes from a place on; throws kInvalidData where the file ends before. For several threads.
+  void ReadAt(int64_t offset, std::span<std::byte> out) const;
+  const std::string& path() const { return path_; }
 
  private:
   std::string path_;

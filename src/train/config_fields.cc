@@ -57,9 +57,22 @@ std::vector<Field> TrainFields(TrainConfig& c) {
 }
 
 std::vector<Field> DataFields(RunConfig& c) {
-  return {{"data", "A file of text, or task:NAME,key=value,…", TextField{&c.data}},
+  return {{"data", "A file (FASTA, text, pictures) or task:NAME,key=value,…", TextField{&c.data}},
           {"task", "What is learned: the next token, masked tokens, or a class",
            ChoiceField{&c.task, List(TaskNames())}}};
+}
+
+std::vector<Field> FormatFields(DataFormat& c) {
+  return {
+      {"kind", "What the file holds; auto: by its name", ChoiceField{&c.kind, List(KindNames())}},
+      {"alphabet", "Of FASTA", ChoiceField{&c.alphabet, List(AlphabetNames())}},
+      {"layout", "Of FASTA: records cut at the length, or joined and read in windows",
+       ChoiceField{&c.layout, List(LayoutNames())}},
+      {"tokenizer", "Of text: a SentencePiece model; none: bytes", TextField{&c.tokenizer}},
+      {"valid_share", "Share of the data to validate with", NumberField{&c.valid, 0, 0.9}},
+      {"test_share", "Share of the data to test with", NumberField{&c.test, 0, 0.9}},
+      {"held_out", "Of FASTA: a file with names of records for the held-out split",
+       TextField{&c.held_out}}};
 }
 
 }  // namespace train
@@ -70,6 +83,7 @@ std::string ToJson(const RunConfig& config) {
   RunConfig copy = config;
   models::ConfigFields model(copy.model);
   Json json = FieldsToJson(train::DataFields(copy));
+  json["format"] = FieldsToJson(train::FormatFields(copy.format));
   json["model"] = FieldsToJson(model.All());
   json["training"] = FieldsToJson(train::TrainFields(copy.training));
   json["favor"] = FAVOR_VERSION;
@@ -90,15 +104,16 @@ void ReadRunConfig(std::string_view text, const std::string& who, RunConfig& con
     FieldsFromJson(name, json["model"], fields.All());
     fields.Store();
   }
+  if (json.contains("format"))
+    FieldsFromJson(name, json["format"], train::FormatFields(config.format));
   if (json.contains("training"))
     FieldsFromJson(name, json["training"], train::TrainFields(config.training));
   json.erase("favor");  // which version wrote it
   // What is left are the top keys; the sections stand among the names to suggest.
   std::vector<Field> fields = train::DataFields(config);
-  std::string sections[2];
-  fields.push_back({"model", "", TextField{&sections[0]}});
-  fields.push_back({"training", "", TextField{&sections[1]}});
-  for (const char* section : {"model", "training"}) {
+  std::string ignored;
+  for (const char* section : {"format", "model", "training"}) {
+    fields.push_back({section, "", TextField{&ignored}});
     if (json.contains(section)) json[section] = "";
   }
   FieldsFromJson(name, json, fields);

@@ -11,6 +11,7 @@ namespace favor::train {
 
 std::vector<Field> TrainFields(TrainConfig& config);
 std::vector<Field> DataFields(RunConfig& config);
+std::vector<Field> FormatFields(DataFormat& config);
 
 }  // namespace favor::train
 

@@ -112,14 +112,17 @@ struct Trainer::Impl {
   int64_t step = 0, tokens = 0;
 };
 
+std::unique_ptr<Dataset> OpenData(const RunConfig& config) {
+  return OpenData(config.data, {.task = config.task,
+                                .seed = static_cast<uint64_t>(config.training.seed),
+                                .format = config.format});
+}
+
 Trainer::Trainer(const RunConfig& config, const Context& context,
                  std::shared_ptr<const Dataset> data) {
   CheckTraining(config.training);
   CheckData(config.data);
-  if (data == nullptr) {
-    data = OpenData(config.data,
-                    {.task = config.task, .seed = static_cast<uint64_t>(config.training.seed)});
-  }
+  if (data == nullptr) data = OpenData(config);
   impl_ = std::make_unique<Impl>(config, context, std::move(data));
 }
 Trainer::~Trainer() = default;

@@ -31,8 +31,7 @@ void Run(const Arguments& a) {
   ReadRunConfig(checkpoint->info().config, checkpoint->name(), run);
   Model model(checkpoint->MakeNetwork());
   if (!a.data.empty()) run.data = a.data;
-  const auto data =
-      OpenData(run.data, {.task = run.task, .seed = static_cast<uint64_t>(run.training.seed)});
+  const auto data = OpenData(run);
   if (data->vocab() != model.config().vocab || data->classes() != model.config().classes) {
     Throw(ErrorCode::kInvalidData, Printable(run.data),
           "has {} tokens and {} classes, but the model was trained with {} and {}", data->vocab(),

@@ -1,0 +1,53 @@
+// FASTA: records of a header line ">name words…" and lines of letters.
+#ifndef FAVOR_DATA_FASTA_H_
+#define FAVOR_DATA_FASTA_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/alphabet.h"
+#include "io/byte_stream.h"
+
+namespace favor::data {
+
+struct FastaRecord {
+  std::string name;             // the first word of the header
+  int64_t line = 0;             // of the header, from 1
+  std::vector<uint8_t> tokens;  // at least one
+};
+
+// One record at a time, from a stream of any size. Windows' line ends, blank lines, spaces and a
+// last '*' (the end of a translation) are read over; anything else that is no letter is refused
+// with record, line and column.
+class FastaReader {
+ public:
+  FastaReader(io::ByteStream& stream, const Alphabet& alphabet);
+
+  // False at the end.
+  bool Next(FastaRecord& record);
+
+ private:
+  enum class Place { kLineStart, kHeader, kLetters };
+
+  void Header(std::string_view piece);
+  void Letters(std::string_view piece, FastaRecord& record);
+  void OddLetters(std::string_view piece, FastaRecord& record);
+  void EndLine();
+  void BeginRecord(FastaRecord& record);
+  void EndRecord(const FastaRecord& record) const;
+  [[noreturn]] void Fail(const std::string& record, const std::string& what) const;
+
+  io::ByteStream& stream_;
+  const Alphabet& alphabet_;
+  std::string_view rest_;  // of the piece being read
+  std::string header_;     // of the record that comes next
+  Place place_ = Place::kLineStart;
+  int64_t line_ = 1, column_ = 1, header_line_ = 0;
+  bool seen_header_ = false, stopped_ = false, returned_ = false;  // behind a '*', a '\r'
+};
+
+}  // namespace favor::data
+
+#endif  // FAVOR_DATA_FASTA_H_

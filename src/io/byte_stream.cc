@@ -1,0 +1,110 @@
+#include "io/byte_stream.h"
+
+#include <zlib.h>
+
+#include <optional>
+#include <vector>
+
+#include "core/error_text.h"
+#include "io/input_file.h"
+
+namespace favor::io {
+namespace {
+
+constexpr size_t kPiece = 1 << 18;  // in and out: both stay in a second-level cache
+
+}  // namespace
+
+struct ByteStream::Impl {
+  explicit Impl(const std::string& stream_name) : name(stream_name) {}
+  ~Impl() {
+    if (gzip) inflateEnd(&inflater);
+  }
+
+  [[noreturn]] void Damaged(const std::string& what) const {
+    Throw(ErrorCode::kInvalidData, Printable(name), "damaged gzip data: {}", what);
+  }
+
+  // Compressed bytes as they stand in the file.
+  std::string_view NextRaw() {
+    if (!file) return std::exchange(memory, {});
+    raw.resize(kPiece);
+    const size_t count = file->Read(std::as_writable_bytes(std::span(raw)));
+    return {raw.data(), count};
+  }
+
+  void Open() {
+    pending = NextRaw();
+    gzip = pending.size() >= 2 && pending[0] == '\x1f' && pending[1] == '\x8b';
+    if (!gzip) return;
+    constexpr int kGzipHeader = 16;
+    if (inflateInit2(&inflater, MAX_WBITS + kGzipHeader) != Z_OK)
+      Throw(ErrorCode::kOutOfMemory, Printable(name), "zlib cannot be set up");
+    out.resize(kPiece);
+  }
+
+  std::string_view Plain() {
+    if (!pending.empty()) return std::exchange(pending, {});
+    return NextRaw();
+  }
+
+  std::string_view Inflated() {
+    if (finished) return {};
+    inflater.next_out = reinterpret_cast<Bytef*>(out.data());
+    inflater.avail_out = static_cast<uInt>(out.size());
+    while (inflater.avail_out > 0) {
+      if (pending.empty()) pending = NextRaw();
+      if (pending.empty()) {
+        finished = true;
+        if (inside) Damaged("cut off");
+        break;
+      }
+      if (!inside) {  // behind a member: another one
+        if (inflateReset(&inflater) != Z_OK) Damaged("zlib cannot go on");
+        inside = true;
+      }
+      const size_t piece = std::min<size_t>(pending.size(), 1u << 30);
+      inflater.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(pending.data()));
+      inflater.avail_in = static_cast<uInt>(piece);
+      const int status = inflate(&inflater, Z_NO_FLUSH);
+      pending.remove_prefix(piece - inflater.avail_in);
+      if (status == Z_STREAM_END) {
+        inside = false;
+        ++members;
+      } else if (status != Z_OK && status != Z_BUF_ERROR) {
+        if (members > 0 && inflater.total_out == 0) Damaged("something else follows its end");
+        Damaged(inflater.msg != nullptr ? inflater.msg : "cannot be expanded");
+      }
+    }
+    return {out.data(), out.size() - inflater.avail_out};
+  }
+
+  std::string name;
+  std::optional<InputFile> file;
+  std::string_view memory, pending;
+  std::vector<char> raw, out;
+  bool gzip = false, inside = true, finished = false;
+  int64_t members = 0;  // of gzip, read to their end
+  z_stream inflater{};
+};
+
+ByteStream::ByteStream(const std::string& path) : impl_(std::make_unique<Impl>(path)) {
+  impl_->file.emplace(path);
+  if (!impl_->file->Size())
+    Throw(ErrorCode::kIo, Printable(path), "given a device, pipe or folder, expected a file");
+  impl_->Open();
+}
+
+ByteStream::ByteStream(std::string_view bytes, const std::string& name)
+    : impl_(std::make_unique<Impl>(name)) {
+  impl_->memory = bytes;
+  impl_->Open();
+}
+
+ByteStream::~ByteStream() = default;
+
+std::string_view ByteStream::Next() { return impl_->gzip ? impl_->Inflated() : impl_->Plain(); }
+bool ByteStream::compressed() const { return impl_->gzip; }
+const std::string& ByteStream::name() const { return impl_->name; }
+
+}  // namespace favor::io

@@ -1,0 +1,35 @@
+// Files read from front to back, plain or compressed by gzip: which one, the first bytes tell.
+#ifndef FAVOR_IO_BYTE_STREAM_H_
+#define FAVOR_IO_BYTE_STREAM_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace favor::io {
+
+class ByteStream {
+ public:
+  // Throws kIo where the file cannot be read or is a pipe or device.
+  explicit ByteStream(const std::string& path);
+  // Bytes in memory, which must outlive the stream; `name` stands for the path in errors.
+  ByteStream(std::string_view bytes, const std::string& name);
+  ~ByteStream();
+  ByteStream(const ByteStream&) = delete;
+  ByteStream& operator=(const ByteStream&) = delete;
+
+  // The next piece, valid until the next call; empty at the end. Throws kInvalidData where gzip
+  // data are damaged or cut off. Several gzip members follow each other like one.
+  std::string_view Next();
+
+  bool compressed() const;
+  const std::string& name() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace favor::io
+
+#endif  // FAVOR_IO_BYTE_STREAM_H_
