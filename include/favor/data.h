@@ -57,6 +57,11 @@ std::span<const std::string_view> KindNames();      // auto, fasta, text, pictur
 std::span<const std::string_view> LayoutNames();    // clip, join
 std::span<const std::string_view> AlphabetNames();  // protein, dna
 
+// The kind of a source: the format's, or what the name of the file says.
+std::string KindOf(const std::string& source, const DataFormat& format);
+// What the tokens of a source stand for, without reading it.
+std::shared_ptr<const Vocabulary> VocabularyOf(const std::string& source, const DataFormat& format);
+
 struct DataOptions {
   std::string task = "causal";
   uint64_t seed = 0;  // of what is drawn: windows, orders, masks, generated sequences

@@ -7,6 +7,7 @@
 #include "favor/data.h"
 #include "favor/error.h"
 #include "favor/features.h"
+#include "favor/generate.h"
 #include "favor/model.h"
 #include "favor/npy.h"
 #include "favor/random.h"
@@ -14,5 +15,6 @@
 #include "favor/tensor.h"
 #include "favor/train.h"
 #include "favor/version.h"
+#include "favor/vocabulary.h"
 
 #endif  // FAVOR_FAVOR_H_

@@ -58,6 +58,10 @@ class AttentionState {
   Tensor Continue(ConstView q, ConstView k, ConstView v, const Context& context,
                   ConstView key_mask = {}, AttentionReport* report = nullptr);
 
+  // The same into memory of the caller, [.., H, L, value_dim] f32.
+  void ContinueInto(ConstView q, ConstView k, ConstView v, const Context& context, View out,
+                    ConstView key_mask = {}, AttentionReport* report = nullptr);
+
   AttentionState Clone() const;  // to go on from one context in two ways
 
   // Sums before the division, in f64: e^{log_scale}·numerator and e^{log_scale}·denominator are the
@@ -79,6 +83,8 @@ class AttentionState {
   static AttentionState Parse(std::span<const std::byte> bytes, const std::string& name);
 
   struct Impl;
+  const Impl& impl() const { return *impl_; }
+  Impl& impl() { return *impl_; }
 
  private:
   explicit AttentionState(std::unique_ptr<Impl> impl);

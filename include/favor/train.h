@@ -114,6 +114,17 @@ struct TrainResult {
   int64_t best_step = 0;
 };
 
+// A model with what it was trained on.
+struct TrainedModel {
+  RunConfig config;
+  Model model;
+  std::shared_ptr<const Vocabulary> vocabulary;
+  std::string path;  // of the checkpoint
+};
+// A checkpoint or the folder of a run (its best checkpoint where there is one, else the last).
+// Throws kInvalidData where the vocabulary does not fit the model.
+TrainedModel LoadTrained(const std::string& path);
+
 // A run with its folder: config.json, log.jsonl, last.safetensors and best.safetensors. Throws
 // where the folder holds a run already and `resume` is not set, or holds another one.
 TrainResult Train(const RunConfig& config, const TrainOptions& options, const Context& context);

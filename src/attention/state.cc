@@ -192,6 +192,14 @@ Tensor AttentionState::Attend(ConstView q, const Context& context, AttentionRepo
 Tensor AttentionState::Continue(ConstView q, ConstView k, ConstView v, const Context& context,
                                 ConstView key_mask, AttentionReport* report) {
   CheckQueries(*impl_, q);
+  Tensor out(WithLast(q.shape(), {impl_->value_dim}, 1));
+  ContinueInto(q, k, v, context, out, key_mask, report);
+  return out;
+}
+
+void AttentionState::ContinueInto(ConstView q, ConstView k, ConstView v, const Context& context,
+                                  View out, ConstView key_mask, AttentionReport* report) {
+  CheckQueries(*impl_, q);
   CheckKeys(*impl_, k, v);
   const int64_t length = q.AsRank4().size(2);
   if (k.AsRank4().size(2) != length) {
@@ -199,8 +207,12 @@ Tensor AttentionState::Continue(ConstView q, ConstView k, ConstView v, const Con
           length, k.AsRank4().size(2));
   }
   const std::vector<float> mask = CheckedMask(*impl_, k, v, key_mask);
-  Tensor out(WithLast(q.shape(), {impl_->value_dim}, 1));
-  const View to = out.view().AsRank4();
+  const Shape expected = WithLast(q.shape(), {impl_->value_dim}, 1);
+  if (out.data() == nullptr || out.type() != DataType::kF32 || out.shape() != expected) {
+    Throw(ErrorCode::kInvalidData, kWho, "out: given shape {}, expected {} in f32",
+          out.shape().ToString(), expected.ToString());
+  }
+  const View to = out.AsRank4();
   const AttentionReport result = SumCounts(context, impl_->Groups(), [&](int64_t group) {
     const GroupRows rows(*impl_, group);
     return kernels::cpu::Causal(rows.Features(), rows.Queries(q), rows.Keys(k, v, mask), 0, length,
@@ -209,7 +221,6 @@ Tensor AttentionState::Continue(ConstView q, ConstView k, ConstView v, const Con
                                 {.output = to.At(rows.batch).At(rows.head)});
   });
   if (report != nullptr) *report = result;
-  return out;
 }
 
 AttentionState::Parts AttentionState::Read(ConstView q, const Context& context) const {

@@ -30,6 +30,7 @@ void FillDerived(const RunConfig& stored, RunConfig& config) {
   fill(stored.model.max_length, config.model.max_length);
   fill(stored.model.vocab, config.model.vocab);
   fill(stored.model.classes, config.model.classes);
+  if (config.format.kind == "auto") config.format.kind = stored.format.kind;
 }
 
 }  // namespace

@@ -35,22 +35,6 @@ void CheckFormat(const DataFormat& format) {
   }
 }
 
-// By the name of the file; what is not known is text.
-std::string_view KindOf(const std::string& path, const DataFormat& format) {
-  if (format.kind != "auto") return format.kind;
-  std::string name = std::filesystem::path(path).filename().string();
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (name.ends_with(".gz")) name.resize(name.size() - 3);
-  const auto ends = [&](std::initializer_list<std::string_view> suffixes) {
-    return std::ranges::any_of(suffixes,
-                               [&](std::string_view suffix) { return name.ends_with(suffix); });
-  };
-  if (ends({".fasta", ".fa", ".faa", ".fna", ".fas"})) return "fasta";
-  std::error_code ignored;
-  if (ends({".png", ".npy"}) || std::filesystem::is_directory(path, ignored)) return "pictures";
-  return "text";
-}
-
 // Options that a kind of data does not know are a mistake, not a detail.
 void CheckKind(std::string_view kind, const std::string& source, const DataFormat& format) {
   const DataFormat standard;
@@ -91,6 +75,32 @@ const BatchRequest& data::CheckedRequest(const BatchRequest& request) {
   return request;
 }
 
+// By the name of the file; what is not known is text.
+std::string KindOf(const std::string& source, const DataFormat& format) {
+  if (format.kind != "auto") return format.kind;
+  std::string name = std::filesystem::path(source).filename().string();
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  const auto ends = [&](std::initializer_list<std::string_view> suffixes) {
+    return std::ranges::any_of(suffixes,
+                               [&](std::string_view suffix) { return name.ends_with(suffix); });
+  };
+  if (ends({".fasta", ".fa", ".faa", ".fna", ".fas"})) return "fasta";
+  std::error_code ignored;
+  if (ends({".png", ".npy"}) || std::filesystem::is_directory(source, ignored)) return "pictures";
+  return "text";
+}
+
+std::shared_ptr<const Vocabulary> VocabularyOf(const std::string& source,
+                                               const DataFormat& format) {
+  if (source.starts_with(kGenerated))
+    return data::GeneratedVocabulary(source.substr(kGenerated.size()));
+  const std::string kind = KindOf(source, format);
+  if (kind == "fasta") return OpenVocabulary(format.alphabet);
+  if (kind == "pictures") return OpenVocabulary("pixels");
+  return OpenVocabulary("bytes");
+}
+
 std::unique_ptr<Dataset> OpenData(const std::string& source, const DataOptions& options) {
   CheckName("task", options.task, kTasks);
   CheckFormat(options.format);
@@ -102,7 +112,7 @@ std::unique_ptr<Dataset> OpenData(const std::string& source, const DataOptions& 
     Throw(ErrorCode::kInvalidOption, "task", "given classify for '{}', expected causal or masked",
           Printable(source));
   }
-  const std::string_view kind = KindOf(source, options.format);
+  const std::string kind = KindOf(source, options.format);
   CheckKind(kind, source, options.format);
   if (kind == "fasta") return data::OpenFasta(source, options);
   return data::OpenText(source, options);

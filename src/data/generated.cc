@@ -139,9 +139,8 @@ class Generated : public Dataset {
   std::shared_ptr<const Vocabulary> vocabulary_;
 };
 
-}  // namespace
-
-std::unique_ptr<Dataset> OpenGenerated(const std::string& name, const DataOptions& options) {
+// "copy,length=32": the task and its values.
+std::pair<const GeneratedTask&, TaskValues> ParseTask(const std::string& name) {
   std::vector<std::string> parts(1);
   for (const char c : name) {
     if (c == ',') {
@@ -159,7 +158,19 @@ std::unique_ptr<Dataset> OpenGenerated(const std::string& name, const DataOption
     if (const std::string key = parts[i].substr(0, parts[i].find('=')); !given.insert(key).second)
       Throw(ErrorCode::kInvalidOption, Who(task), "the key '{}' stands twice", key);
   }
+  return {task, values};
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> OpenGenerated(const std::string& name, const DataOptions& options) {
+  const auto [task, values] = ParseTask(name);
   return std::make_unique<Generated>(task, values, options);
+}
+
+std::shared_ptr<const Vocabulary> GeneratedVocabulary(const std::string& name) {
+  const auto [task, values] = ParseTask(name);
+  return Numbers("numbers", task.shape(values).vocab, /*special=*/false);
 }
 
 }  // namespace favor::data

@@ -37,6 +37,7 @@ std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& o
 
 // "copy,length=32,symbols=16" and its like.
 std::unique_ptr<Dataset> OpenGenerated(const std::string& name, const DataOptions& options);
+std::shared_ptr<const Vocabulary> GeneratedVocabulary(const std::string& name);
 
 }  // namespace favor::data
 

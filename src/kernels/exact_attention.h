@@ -16,7 +16,8 @@ struct ExactRows {
   ConstView queries, keys, values;  // [length, dim or value_dim], any type
   const float* mask = nullptr;      // [key length]
   double scale = 1;
-  bool causal = false;
+  bool causal = false;  // query i sees keys 0 … before + i
+  int64_t before = 0;   // keys that come before the first query
 };
 
 namespace reference {

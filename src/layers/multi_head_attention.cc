@@ -3,19 +3,6 @@
 #include <algorithm>
 
 namespace favor::layers {
-namespace {
-
-// [batch·length, heads·dim] seen as [batch, heads, length, dim].
-View AsHeads(const View& rows, int64_t batch, int64_t length, int64_t dim) {
-  const int64_t columns = rows.size(1);
-  return {rows.data(),
-          rows.type(),
-          {batch, columns / dim, length, dim},
-          {length * columns, dim, columns, 1},
-          rows.device()};
-}
-
-}  // namespace
 
 MultiHeadAttention::MultiHeadAttention(ParameterSet& parameters, const std::string& name,
                                        const AttentionShape& shape, const AttentionOptions& options,
@@ -43,6 +30,17 @@ void MultiHeadAttention::Projection::Forward(const Context& context, const Seque
   if (!convolution) return linear.Forward(context, x, y);
   linear.Forward(context, x, projected);
   convolution->Forward(context, sequences, projected, y);
+}
+
+void MultiHeadAttention::Projection::Continue(const Context& context, ConstView x, View projected,
+                                              RowTail& tail, View y) const {
+  if (!convolution) return linear.Forward(context, x, y);
+  linear.Forward(context, x, projected);
+  const Tensor joined = tail.Join(projected);
+  Tensor convolved(joined.shape());
+  const int64_t length = joined.shape()[0], rows = y.size(0);
+  convolution->Forward(context, {.batch = 1, .length = length, .mask = {}}, joined, convolved);
+  Copy(convolved.view().Range(0, length - rows, rows), y);
 }
 
 void MultiHeadAttention::Projection::Backward(const Context& context, const Sequences& sequences,
@@ -105,9 +103,16 @@ AttentionOptions MultiHeadAttention::OptionsFor(const Rows& rows, DataType type)
 void MultiHeadAttention::Forward(const Context& context, const Rows& rows, ConstView x,
                                  Activations& a, bool training, View y) const {
   const Sequences& sequences = rows.sequences;
-  query_.Forward(context, sequences, x, a.projected_q, a.q);
-  key_.Forward(context, sequences, x, a.projected_k, a.k);
-  value_.Forward(context, sequences, x, a.projected_v, a.v);
+  AttentionMemory* memory = rows.memory;
+  if (memory == nullptr) {
+    query_.Forward(context, sequences, x, a.projected_q, a.q);
+    key_.Forward(context, sequences, x, a.projected_k, a.k);
+    value_.Forward(context, sequences, x, a.projected_v, a.v);
+  } else {
+    query_.Continue(context, x, a.projected_q, memory->query_tail(), a.q);
+    key_.Continue(context, x, a.projected_k, memory->key_tail(), a.k);
+    value_.Continue(context, x, a.projected_v, memory->value_tail(), a.v);
+  }
   if (rows.rotary != nullptr) {
     rows.rotary->Rotate(context, sequences.length, /*back=*/false, a.q);
     rows.rotary->Rotate(context, sequences.length, /*back=*/false, a.k);
@@ -115,8 +120,12 @@ void MultiHeadAttention::Forward(const Context& context, const Rows& rows, Const
   const auto heads = [&](const View& view) {
     return AsHeads(view, sequences.batch, sequences.length, shape_.dim());
   };
-  AttendInto(heads(a.q), heads(a.k), heads(a.v), OptionsFor(rows, x.type()), context,
-             heads(a.attended), nullptr, training ? &a.record : nullptr);
+  if (memory != nullptr) {
+    memory->Attend(context, a.q, a.k, a.v, a.attended);
+  } else {
+    AttendInto(heads(a.q), heads(a.k), heads(a.v), OptionsFor(rows, x.type()), context,
+               heads(a.attended), nullptr, training ? &a.record : nullptr);
+  }
   output_.Forward(context, a.attended, y);
 }
 

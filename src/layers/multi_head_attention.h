@@ -7,18 +7,12 @@
 
 #include "favor/attention.h"
 #include "layers/arena.h"
+#include "layers/attention_memory.h"
 #include "layers/convolution.h"
 #include "layers/linear.h"
 #include "layers/positions.h"
 
 namespace favor::layers {
-
-struct AttentionShape {
-  int64_t width, heads, kv_heads;
-  int64_t convolution = 0;  // taps of the convolutions of queries, keys and values; 0: none
-  int64_t dim() const { return width / heads; }
-  int64_t kv_width() const { return kv_heads * dim(); }
-};
 
 class MultiHeadAttention {
  public:
@@ -47,6 +41,9 @@ class MultiHeadAttention {
   struct Rows {
     Sequences sequences;
     const WaveTable* rotary = nullptr;  // of head dim
+    // Where given, the rows (one sequence, without a mask) follow the tokens that it holds, attend
+    // to them too, and become part of it. No gradients.
+    AttentionMemory* memory = nullptr;
   };
 
   // x, y [batch·length, width]. The record is filled where gradients will follow.
@@ -54,6 +51,8 @@ class MultiHeadAttention {
                View y) const;
   void Backward(const Context& context, const Rows& rows, ConstView x, const Activations& a,
                 const Workspace& w, ConstView grad_y, View grad_x);
+
+  AttentionMemory MakeMemory() const { return {shape_, options_}; }  // of no token; causal only
 
  private:
   // One of queries, keys and values: the layer, and the convolution behind it.
@@ -63,6 +62,8 @@ class MultiHeadAttention {
 
     void Forward(const Context& context, const Sequences& sequences, ConstView x, View projected,
                  View y) const;
+    // Behind the rows in `tail`, which becomes that of these rows.
+    void Continue(const Context& context, ConstView x, View projected, RowTail& tail, View y) const;
     void Backward(const Context& context, const Sequences& sequences, ConstView x,
                   ConstView projected, View grad_y, View workspace, View grad_x, bool add);
   };

@@ -9,8 +9,12 @@
 
 namespace favor::layers {
 
-void WaveTable::Grow(int64_t length) {
-  if (table_.shape().rank() == 3 && table_.shape()[0] >= length) return;
+void WaveTable::Cover(int64_t first, int64_t length) {
+  const int64_t have = table_.shape().rank() == 3 ? table_.shape()[0] : 0;
+  offset_ = first - table_first_;
+  if (offset_ >= 0 && offset_ + length <= have) return;
+  table_first_ = first;
+  offset_ = 0;
   const int64_t angles = width_ / 2;
   table_ = Tensor({length, angles, 2}, type_);
   void* data = table_.view().data();
@@ -18,7 +22,7 @@ void WaveTable::Grow(int64_t length) {
     const double frequency =
         std::pow(10000.0, -2 * static_cast<double>(i) / static_cast<double>(width_));
     for (int64_t position = 0; position < length; ++position) {
-      const double angle = static_cast<double>(position) * frequency;
+      const double angle = static_cast<double>(first + position) * frequency;
       StoreElement(data, type_, 2 * (position * angles + i), std::cos(angle));
       StoreElement(data, type_, 2 * (position * angles + i) + 1, std::sin(angle));
     }
@@ -29,7 +33,7 @@ void WaveTable::AddTo(const Context& context, int64_t length, View x) const {
   WithType(type_, [&]<class T>(T) {
     ParallelForBlocks(context, x.size(0), RowsOfTask(width_), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const T* waves = table_.Data<T>() + row % length * width_;
+        const T* waves = table_.Data<T>() + (offset_ + row % length) * width_;
         T* to = x.Data<T>() + row * width_;
         for (int64_t i = 0; i < width_; i += 2) {
           to[i] += waves[i + 1];
@@ -45,7 +49,7 @@ void WaveTable::Rotate(const Context& context, int64_t length, bool back, View x
     const int64_t columns = x.size(1), half = width_ / 2;
     ParallelForBlocks(context, x.size(0), RowsOfTask(columns), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const T* waves = table_.Data<T>() + row % length * width_;
+        const T* waves = table_.Data<T>() + (offset_ + row % length) * width_;
         for (int64_t head = 0; head < columns; head += width_) {
           T *low = x.Data<T>() + row * columns + head, *high = low + half;
           for (int64_t i = 0; i < half; ++i) {

@@ -18,6 +18,7 @@ class Block {
   Block(layers::ParameterSet& parameters, const ModelConfig& config, int64_t layer);
 
   void Redraw(uint64_t seed, uint64_t redraw) { attention_.Redraw(seed, redraw); }
+  layers::AttentionMemory MakeMemory() const { return attention_.MakeMemory(); }
 
   // Kept for gradients.
   struct Residual {

@@ -74,6 +74,15 @@ Tensor LanguageModel::ForwardLogits(const Batch& batch, const layers::Pass& pass
   return logits;
 }
 
+Tensor LanguageModel::ForwardLast(const Batch& batch, const layers::Pass& pass, Memory& memory) {
+  const ConstView hidden = body_.Forward(pass, batch, activations_, &memory);
+  Tensor logits({1, config_.vocab});
+  kernels::Matmul(
+      {hidden.Range(0, batch.length - 1, 1), kernels::Transposed(output_->value), logits.view()},
+      pass.context);
+  return logits;
+}
+
 Score LanguageModel::Loss(const Context& context, ConstView hidden,
                           std::span<const int32_t> targets, double grad_scale) {
   const View grad_hidden = activations_.grad;

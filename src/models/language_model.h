@@ -18,6 +18,7 @@ class LanguageModel : public Network {
   Score Forward(const Batch& batch, const layers::Pass& pass) override;
   Score ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale) override;
   Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass) override;
+  Tensor ForwardLast(const Batch& batch, const layers::Pass& pass, Memory& memory) override;
 
  private:
   // Rows whose logits exist at the same time.

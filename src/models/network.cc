@@ -44,6 +44,11 @@ void CheckBatch(const Batch& batch, const ModelConfig& config, bool targets) {
     Throw(ErrorCode::kInvalidData, "batch", "given the target {}, expected 0 to {}", *bad, end - 1);
 }
 
+[[noreturn]] void RefuseToContinue(const ModelConfig& config) {
+  Throw(ErrorCode::kInvalidOption, "model", "given {}, expected one that predicts the next token",
+        config.classes > 0 ? "a classifier" : "an encoder, which fills in masked tokens");
+}
+
 }  // namespace
 
 std::unique_ptr<Network> Network::Make(const ModelConfig& config, const NetworkOptions& options) {
@@ -104,6 +109,30 @@ Tensor Network::Logits(const Batch& batch, const layers::Pass& pass) {
   CheckBatch(batch, config_, /*targets=*/false);
   Prepare({.batch = batch.batch, .length = batch.length});
   return ForwardLogits(batch, pass);
+}
+
+Memory Network::MakeMemory() const {
+  if (!config_.causal) RefuseToContinue(config_);
+  return body_.MakeMemory();
+}
+
+Tensor Network::ForwardLast(const Batch&, const layers::Pass&, Memory&) {
+  RefuseToContinue(config_);
+}
+
+Tensor Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pass,
+                         Memory& memory) {
+  const auto length = static_cast<int64_t>(tokens.size());
+  const Batch batch{.batch = 1, .length = length, .tokens = {tokens.begin(), tokens.end()}};
+  CheckBatch(batch, config_, /*targets=*/false);
+  if (config_.positions == "learned" && memory.tokens + length > config_.max_length) {
+    Throw(ErrorCode::kInvalidOption, "length",
+          "given {} tokens behind {}, expected at most {} together: the model has no more learned "
+          "positions",
+          length, memory.tokens, config_.max_length);
+  }
+  Prepare({.batch = 1, .length = length});
+  return ForwardLast(batch, pass, memory);
 }
 
 Score Network::EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,

@@ -3,6 +3,7 @@
 #define FAVOR_MODELS_NETWORK_H_
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "favor/data.h"
@@ -42,6 +43,11 @@ class Network {
   Score EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                             bool recompute);
 
+  // A context without tokens, and the logits [vocab] behind tokens that follow one; they become
+  // part of it. Throws kInvalidOption where the model does not predict the next token.
+  Memory MakeMemory() const;
+  Tensor Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Memory& memory);
+
   // Throws where a batch does not fit the model.
   void Check(const Batch& batch) const;
   // Memory of passes of this shape; they take it themselves where this was not called.
@@ -64,6 +70,8 @@ class Network {
   virtual Score ForwardBackward(const Batch& batch, const layers::Pass& pass,
                                 double grad_scale) = 0;
   virtual Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass) = 0;
+  // Of the last row of a sequence that follows `memory`.
+  virtual Tensor ForwardLast(const Batch& batch, const layers::Pass& pass, Memory& memory);
 
   ModelConfig config_;
   NetworkOptions options_;

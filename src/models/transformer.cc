@@ -12,14 +12,32 @@ namespace {
 // Dropout of embeddings; blocks use the places below.
 constexpr uint64_t kEmbeddingPlace = uint64_t{1} << 32;
 
-std::vector<int32_t> Positions(const Batch& batch) {
+std::vector<int32_t> Positions(const Batch& batch, int64_t first) {
   std::vector<int32_t> positions(batch.tokens.size());
   for (size_t i = 0; i < positions.size(); ++i)
-    positions[i] = static_cast<int32_t>(static_cast<int64_t>(i) % batch.length);
+    positions[i] = static_cast<int32_t>(first + static_cast<int64_t>(i) % batch.length);
   return positions;
 }
 
 }  // namespace
+
+Memory Memory::Clone() const {
+  Memory copy{.tokens = tokens, .layers = {}};
+  for (const layers::AttentionMemory& layer : layers) copy.layers.push_back(layer.Clone());
+  return copy;
+}
+
+int64_t Memory::Bytes() const {
+  int64_t bytes = 0;
+  for (const layers::AttentionMemory& layer : layers) bytes += layer.Bytes();
+  return bytes;
+}
+
+Memory Transformer::MakeMemory() const {
+  Memory memory;
+  for (const Block& block : blocks_) memory.layers.push_back(block.MakeMemory());
+  return memory;
+}
 
 Transformer::Transformer(layers::ParameterSet& parameters, const ModelConfig& config)
     : config_(config), tokens_(parameters, "embedding", config.vocab, config.width) {
@@ -71,9 +89,11 @@ Block::Rows Transformer::RowsOf(const Batch& batch) const {
 }
 
 void Transformer::ForwardBlock(const layers::Pass& pass, const Batch& batch, size_t layer,
-                               Activations& a) {
+                               Activations& a, Memory* memory) {
+  Block::Rows rows = RowsOf(batch);
+  if (memory != nullptr) rows.memory = &memory->layers[layer];
   try {
-    blocks_[layer].Forward(pass, RowsOf(batch), a.inputs[layer % a.inputs.size()],
+    blocks_[layer].Forward(pass, rows, a.inputs[layer % a.inputs.size()],
                            a.blocks[layer % a.blocks.size()], a.workspace, a.shape.training,
                            a.inputs[(layer + 1) % a.inputs.size()]);
   } catch (const Error& error) {
@@ -81,15 +101,19 @@ void Transformer::ForwardBlock(const layers::Pass& pass, const Batch& batch, siz
   }
 }
 
-ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Activations& a) {
+ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Activations& a,
+                               Memory* memory) {
+  const int64_t first = memory == nullptr ? 0 : memory->tokens;
   const Context& context = pass.context;
   const View x = a.inputs[0];
   tokens_.Forward(context, batch.tokens, /*add=*/false, x);
-  if (learned_) learned_->Forward(context, Positions(batch), /*add=*/true, x);
-  if (waves_) waves_->Grow(batch.length);
+  if (learned_) learned_->Forward(context, Positions(batch, first), /*add=*/true, x);
+  if (waves_) waves_->Cover(first, batch.length);
   if (config_.positions == "sinusoidal") waves_->AddTo(context, batch.length, x);
   layers::Drop(pass, kEmbeddingPlace, x, x);
-  for (size_t layer = 0; layer < blocks_.size(); ++layer) ForwardBlock(pass, batch, layer, a);
+  for (size_t layer = 0; layer < blocks_.size(); ++layer)
+    ForwardBlock(pass, batch, layer, a, memory);
+  if (memory != nullptr) memory->tokens += batch.length;
   const View last = a.inputs[blocks_.size() % a.inputs.size()];
   if (!norm_) return last;
   norm_->Forward(context, last, a.statistics, a.hidden);
@@ -109,7 +133,7 @@ void Transformer::Backward(const layers::Pass& pass, const Batch& batch, Activat
   }
   layers::Drop(pass, kEmbeddingPlace, a.grad, a.grad);
   tokens_.Backward(context, batch.tokens, a.grad);
-  if (learned_) learned_->Backward(context, Positions(batch), a.grad);
+  if (learned_) learned_->Backward(context, Positions(batch, 0), a.grad);
 }
 
 std::string Transformer::FirstNotFinite(const Activations& a) const {

@@ -14,6 +14,15 @@
 
 namespace favor::models {
 
+// A context that was read: what each layer keeps of it.
+struct Memory {
+  int64_t tokens = 0;
+  std::vector<layers::AttentionMemory> layers;
+
+  Memory Clone() const;
+  int64_t Bytes() const;
+};
+
 class Transformer {
  public:
   Transformer(layers::ParameterSet& parameters, const ModelConfig& config);
@@ -42,8 +51,11 @@ class Transformer {
   Activations Plan(layers::Arena& arena, const Shape& shape) const;
   int64_t RecordBytes(const Shape& shape) const;
 
-  // Rows of the last norm, [tokens, width].
-  ConstView Forward(const layers::Pass& pass, const Batch& batch, Activations& a);
+  // Rows of the last norm, [tokens, width]. With a memory, the batch is one sequence that follows
+  // the tokens in it and becomes part of it.
+  ConstView Forward(const layers::Pass& pass, const Batch& batch, Activations& a,
+                    Memory* memory = nullptr);
+  Memory MakeMemory() const;
   // From the gradient of these rows in a.grad, which is overwritten.
   void Backward(const layers::Pass& pass, const Batch& batch, Activations& a);
 
@@ -51,7 +63,8 @@ class Transformer {
   std::string FirstNotFinite(const Activations& a) const;
 
  private:
-  void ForwardBlock(const layers::Pass& pass, const Batch& batch, size_t layer, Activations& a);
+  void ForwardBlock(const layers::Pass& pass, const Batch& batch, size_t layer, Activations& a,
+                    Memory* memory = nullptr);
   Block::Rows RowsOf(const Batch& batch) const;
 
   ModelConfig config_;

@@ -17,6 +17,8 @@ using Json = nlohmann::ordered_json;
 
 // What follows from the data.
 RunConfig Complete(RunConfig config, const Dataset& data) {
+  // Kept by name: files may be gone when the model is used.
+  if (!config.data.starts_with("task:")) config.format.kind = KindOf(config.data, config.format);
   config.training.length = data.Length(config.training.length);
   const auto derive = [](const char* key, int64_t from_data, int64_t& in_config) {
     if (in_config != 0 && in_config != from_data) {

@@ -54,7 +54,7 @@ TEST_F(LayerForward, EmbeddingsAreRowsTimesTheRootOfTheWidth) {
 
 TEST_F(LayerForward, WavesAreThoseOfThePaper) {
   layers::WaveTable waves(6, DataType::kF64);
-  waves.Grow(9);
+  waves.Cover(0, 9);
   Tensor x({18, 6}, DataType::kF64);  // two sequences
   waves.AddTo(context_, 9, x);
   for (const int64_t position : {0, 1, 8}) {
@@ -71,7 +71,7 @@ TEST_F(LayerForward, WavesAreThoseOfThePaper) {
 // The product of a rotated query and a rotated key knows only how far they are apart.
 TEST_F(LayerForward, RotationsKnowOnlyDistances) {
   layers::WaveTable waves(8, DataType::kF64);
-  waves.Grow(12);
+  waves.Cover(0, 12);
   const Tensor one = RandomDoubles({2, 8}, "query and key");
   Tensor q({12, 8}, DataType::kF64), k({12, 8}, DataType::kF64);
   for (int64_t i = 0; i < 96; ++i) {

@@ -160,7 +160,7 @@ TEST_F(LayerGradients, MultiHeadAttention) {
     layer.Redraw(5, 0);
     Shake();
     layers::WaveTable waves(4, DataType::kF64);
-    waves.Grow(5);
+    waves.Cover(0, 5);
     Tensor mask({2, 5});
     for (int64_t i = 0; i < 10; ++i) mask.Data<float>()[i] = i == 4 || i >= 8 ? 0.0f : 1.0f;
     layers::MultiHeadAttention::Rows rows{.sequences = {.batch = 2, .length = 5, .mask = {}}};

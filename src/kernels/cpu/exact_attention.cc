@@ -38,7 +38,7 @@ RowCounts ExactOnTarget(const ExactRows& rows, int64_t begin, int64_t end, const
     LoadTransposed(rows.queries, first, queries, rows.scale, q);
     std::fill_n(sums, 2 * (dv + 1) * kStep, 0.0f);
     std::fill_n(maximum, kStep, -INFINITY);
-    const int64_t visible = rows.causal ? first + queries : length;
+    const int64_t visible = rows.causal ? rows.before + first + queries : length;
     for (int64_t block = 0; block < visible; block += kKeyBlock) {
       const int64_t count = std::min(kKeyBlock, visible - block);
       Multiply(keys.Rows(block, count), q, kStep, count, queries, d, {scores, kStep});

@@ -23,6 +23,41 @@ void MultiplyOnTarget(const Operand& a, const float* b, int64_t b_step, int64_t 
   Multiply(a, b, b_step, rows, columns, depth, c);
 }
 
+// out[j] = a·(row j of b), for rows of b that lie together. Each row of b is read once, from front
+// to back: for so few rows of A the time is that of reading B.
+void DotRowsOnTarget(const float* a, const float* b, int64_t b_step, int64_t rows, int64_t depth,
+                     float* out) {
+  const FloatTag tag;
+  const int64_t lanes = Lanes(), whole = depth / (2 * lanes) * (2 * lanes);
+  constexpr int64_t kTogether = 4;
+  for (int64_t j = 0; j < rows; j += kTogether) {
+    const int64_t count = std::min(kTogether, rows - j);
+    const float* from[kTogether];
+    for (int64_t i = 0; i < kTogether; ++i) from[i] = b + (j + std::min(i, count - 1)) * b_step;
+    Floats sum0 = hn::Zero(tag), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+    Floats more0 = sum0, more1 = sum0, more2 = sum0, more3 = sum0;
+    for (int64_t k = 0; k < whole; k += 2 * lanes) {
+      const Floats x = hn::LoadU(tag, a + k), y = hn::LoadU(tag, a + k + lanes);
+      sum0 = hn::MulAdd(x, hn::LoadU(tag, from[0] + k), sum0);
+      sum1 = hn::MulAdd(x, hn::LoadU(tag, from[1] + k), sum1);
+      sum2 = hn::MulAdd(x, hn::LoadU(tag, from[2] + k), sum2);
+      sum3 = hn::MulAdd(x, hn::LoadU(tag, from[3] + k), sum3);
+      more0 = hn::MulAdd(y, hn::LoadU(tag, from[0] + k + lanes), more0);
+      more1 = hn::MulAdd(y, hn::LoadU(tag, from[1] + k + lanes), more1);
+      more2 = hn::MulAdd(y, hn::LoadU(tag, from[2] + k + lanes), more2);
+      more3 = hn::MulAdd(y, hn::LoadU(tag, from[3] + k + lanes), more3);
+    }
+    float sums[kTogether] = {hn::GetLane(hn::SumOfLanes(tag, hn::Add(sum0, more0))),
+                             hn::GetLane(hn::SumOfLanes(tag, hn::Add(sum1, more1))),
+                             hn::GetLane(hn::SumOfLanes(tag, hn::Add(sum2, more2))),
+                             hn::GetLane(hn::SumOfLanes(tag, hn::Add(sum3, more3)))};
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t k = whole; k < depth; ++k) sums[i] += a[k] * from[i][k];
+      out[j + i] = sums[i];
+    }
+  }
+}
+
 }  // namespace favor::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -30,8 +65,13 @@ HWY_AFTER_NAMESPACE();
 namespace favor::kernels::cpu {
 
 HWY_EXPORT(MultiplyOnTarget);
+HWY_EXPORT(DotRowsOnTarget);
 
 namespace {
+
+// Up to so many rows of A meet B where it lies: a copy of it would cost more than the product.
+constexpr int64_t kFewRows = 4;
+constexpr int64_t kTaskElements = 1 << 16;  // of B, in one task
 
 // C is computed in blocks of so many rows and columns; a block, the rows of B that it reads and 64
 // terms of A stay in the second cache (192·256 floats: 192 KiB).
@@ -271,6 +311,22 @@ void InPieces(const Product& all, int64_t block_rows, const Context& context) {
                     });
 }
 
+// A few rows against the transpose of a matrix whose rows lie together.
+void ByDots(const Product& all, const Context& context) {
+  const int64_t grain = std::max<int64_t>(4, kTaskElements / all.depth / 4 * 4);
+  ParallelForBlocks(context, all.columns, grain, [&](int64_t begin, int64_t end) {
+    const Scratch<float> dots(context, end - begin);
+    for (int64_t row = 0; row < all.rows; ++row) {
+      HWY_DYNAMIC_DISPATCH(DotRowsOnTarget)
+      (all.a.data + row * all.a.row_step, all.b.data + begin * all.b.column_step, all.b.column_step,
+       end - begin, all.depth, dots.data());
+      float* to = all.c + row * all.c_step;
+      for (int64_t j = begin; j < end; ++j)
+        to[j] = (all.add ? to[j] : all.bias != nullptr ? all.bias[j] : 0) + dots[j - begin];
+    }
+  });
+}
+
 }  // namespace
 
 void Matmul(const MatmulArguments& arguments, const Context& context) {
@@ -285,6 +341,8 @@ void Matmul(const MatmulArguments& arguments, const Context& context) {
               .add = add,
               .bias = bias.data() == nullptr ? nullptr : bias.Data<float>(),
               .block_columns = BlockLength(c.size(1), kBlockColumns, kWidestVector)};
+  if (all.rows <= kFewRows && all.a.column_step == 1 && all.b.row_step == 1)
+    return ByDots(all, context);
   // Weights: they are small beside what they multiply, so that a copy costs little.
   const int64_t step = RowStep(all.columns);
   const bool transpose = all.b.column_step != 1;

@@ -13,7 +13,7 @@ RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const OutputR
   RowCounts counts;
   std::vector<double> scores(static_cast<size_t>(length)), sum(static_cast<size_t>(dv));
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t visible = rows.causal ? i + 1 : length;
+    const int64_t visible = rows.causal ? rows.before + i + 1 : length;
     double largest = -INFINITY;
     for (int64_t j = 0; j < visible; ++j) {
       double dot = 0;

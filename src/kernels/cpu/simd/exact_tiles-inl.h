@@ -85,8 +85,9 @@ HWY_INLINE void HideScores(const ExactRows& rows, int64_t first, int64_t block, 
   for (int64_t j = 0; rows.mask != nullptr && j < count; ++j) {
     if (rows.mask[block + j] == 0) std::fill_n(scores + j * kStep, kExactBlock, -INFINITY);
   }
-  for (int64_t j = std::max<int64_t>(0, first + 1 - block); rows.causal && j < count; ++j)
-    std::fill_n(scores + j * kStep, std::min(kExactBlock, block + j - first), -INFINITY);
+  const int64_t own = first + rows.before;  // the key of the first lane
+  for (int64_t j = std::max<int64_t>(0, own + 1 - block); rows.causal && j < count; ++j)
+    std::fill_n(scores + j * kStep, std::min(kExactBlock, block + j - own), -INFINITY);
 }
 
 }  // namespace favor::kernels::cpu::HWY_NAMESPACE

@@ -1,0 +1,73 @@
+// Models put to use: a context that grows token by token, and the choice of the next token.
+//
+//   favor::Decoder decoder(model, context);
+//   decoder.Read(vocabulary->Encode("In the beginning", "prompt"));
+//   for (int64_t i = 0; i < 100; ++i) {
+//     const int32_t token = favor::Sample(decoder.Logits(), {.temperature = 0.8}, i);
+//     decoder.Read({&token, 1});
+//   }
+//
+// With linear attention a token costs the same after a hundred others as after a million: all that
+// is kept of them is a state of fixed size. Exact attention keeps every key and value.
+#ifndef FAVOR_GENERATE_H_
+#define FAVOR_GENERATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "favor/context.h"
+#include "favor/model.h"
+
+namespace favor {
+
+class Decoder {
+ public:
+  // Model and context must outlive it. Throws kInvalidOption where the model does not predict the
+  // next token.
+  Decoder(Model& model, const Context& context);
+  ~Decoder();
+  Decoder(Decoder&&) noexcept;
+  Decoder& operator=(Decoder&&) noexcept;
+
+  // Tokens that follow those read so far; many at once are read in chunks. Throws kInvalidData for
+  // tokens outside of the vocabulary and kInvalidOption where learned positions end; the context is
+  // then what it was up to the chunk that failed.
+  void Read(std::span<const int32_t> tokens);
+
+  // Of the token that comes next, [vocab]; empty before the first Read.
+  std::span<const float> Logits() const;
+  int64_t tokens() const;      // read so far
+  int64_t StateBytes() const;  // of what is kept of them
+
+  Decoder Clone() const;  // to go on from one context in two ways
+
+  // A safetensors file with the context and what model it belongs to, written atomically. Load
+  // refuses a damaged file and one of another model.
+  void Save(const std::string& path) const;
+  void Load(const std::string& path);
+
+ private:
+  struct Impl;
+  explicit Decoder(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+struct SamplingOptions {
+  double temperature = 1;  // logits are divided by it; 0: always the likeliest token
+  int64_t top_k = 0;       // only the k likeliest tokens; 0: all
+  double top_p = 1;        // only the likeliest tokens that have this probability together; 1: all
+  uint64_t seed = 0;
+  std::span<const int32_t> never;  // tokens that are not chosen
+};
+
+// A token drawn from softmax(logits/temperature) within the limits: number `draw` of the seed's, a
+// pure function of its arguments. Ties go to the smaller token. Throws kInvalidOption for options
+// that cannot be and kInvalidData for logits that are not finite.
+int32_t Sample(std::span<const float> logits, const SamplingOptions& options, uint64_t draw);
+
+}  // namespace favor
+
+#endif  // FAVOR_GENERATE_H_

@@ -1,0 +1,221 @@
+// favor generate: a model goes on where a prompt ends.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "core/error_text.h"
+#include "core/progress.h"
+#include "favor/generate.h"
+#include "favor/train.h"
+#include "io/input_file.h"
+
+namespace favor::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Arguments {
+  std::string model, prompt, prompt_file, save_state, load_state;
+  CLI::Option* prompt_given = nullptr;
+  int64_t tokens = 256, samples = 1, seed = 0, threads = 0;
+  SamplingOptions sampling;
+  bool json = false, quiet = false;
+};
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string PromptText(const Arguments& a) {
+  if (a.prompt_file.empty()) return a.prompt;
+  return io::ReadRegularFile(a.prompt_file);
+}
+
+// What is read before the first token is drawn.
+std::vector<int32_t> PromptTokens(const Arguments& a, const Vocabulary& vocabulary) {
+  std::vector<int32_t> tokens;
+  const SpecialTokens special = vocabulary.special();
+  if (special.begin && a.load_state.empty()) tokens.push_back(*special.begin);
+  const std::string text = PromptText(a);
+  const auto encoded =
+      vocabulary.Encode(text, a.prompt_file.empty() ? "generate: --prompt" : a.prompt_file);
+  tokens.insert(tokens.end(), encoded.begin(), encoded.end());
+  return tokens;
+}
+
+void WriteOut(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    Throw(ErrorCode::kIo, "standard output", "writing failed");
+}
+
+struct Sampled {
+  std::vector<int32_t> tokens;
+  bool ended = false;  // by the model itself
+};
+
+// Text written as its tokens come. A character may take several: nothing is written while the end
+// of the text is no character yet.
+class StreamedText {
+ public:
+  explicit StreamedText(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
+
+  void Add(int32_t token) {
+    constexpr std::string_view kNoCharacter = "\xEF\xBF\xBD";
+    constexpr size_t kMostPending = 4;  // a character has up to four bytes
+    tokens_.push_back(token);
+    // Behind the token before: some vocabularies drop a space at the front of a text.
+    const std::string before = vocabulary_.Decode(std::span(tokens_).first(anchor_)),
+                      now = vocabulary_.Decode(tokens_);
+    if (now.ends_with(kNoCharacter) && tokens_.size() - anchor_ < kMostPending) return;
+    WriteOut(std::string_view(now).substr(std::min(before.size(), now.size())));
+    tokens_ = {token};
+    anchor_ = 1;
+  }
+
+ private:
+  const Vocabulary& vocabulary_;
+  std::vector<int32_t> tokens_;  // the last one written, and those that are not yet
+  size_t anchor_ = 0;
+};
+
+// One continuation, written out as it grows.
+Sampled Continue(const Arguments& a, const Vocabulary& vocabulary, int64_t number,
+                 Decoder& decoder) {
+  const SpecialTokens special = vocabulary.special();
+  std::vector<int32_t> never;
+  for (auto token = static_cast<int32_t>(vocabulary.ordinary()); token < vocabulary.size();
+       ++token) {
+    if (!special.end || token != *special.end) never.push_back(token);
+  }
+  SamplingOptions options = a.sampling;
+  options.never = never;
+  options.seed = static_cast<uint64_t>(a.seed);
+  Sampled result;
+  StreamedText streamed(vocabulary);
+  for (int64_t i = 0; i < a.tokens; ++i) {
+    const auto draw = static_cast<uint64_t>(number) << 40 | static_cast<uint64_t>(i);
+    const int32_t token = Sample(decoder.Logits(), options, draw);
+    result.ended = special.end && token == *special.end;
+    if (result.ended) break;
+    result.tokens.push_back(token);
+    decoder.Read({&token, 1});
+    if (!a.json) streamed.Add(token);
+  }
+  return result;
+}
+
+void Run(const Arguments& a) {
+  if (a.model.empty())
+    Throw(ErrorCode::kInvalidOption, "generate: --model",
+          "given nothing, expected a checkpoint or the folder of a run");
+  if (a.prompt_given->count() > 0 && !a.prompt_file.empty())
+    Throw(ErrorCode::kInvalidOption, "generate", "given --prompt and --prompt-file, expected one");
+  CheckFiles("generate", {a.save_state}, {a.prompt_file});
+  TrainedModel run = LoadTrained(a.model);
+  const Vocabulary& vocabulary = *run.vocabulary;
+  const Context context({.threads = static_cast<int>(a.threads)});
+  Decoder decoder(run.model, context);
+  if (!a.load_state.empty()) decoder.Load(a.load_state);
+  const std::vector<int32_t> prompt = PromptTokens(a, vocabulary);
+  if (prompt.empty() && decoder.tokens() == 0) {
+    Throw(ErrorCode::kInvalidOption, "generate: --prompt",
+          "given nothing, expected some text to go on from");
+  }
+  const auto prefill_start = Clock::now();
+  constexpr size_t kPiece = 4096;
+  {
+    Progress progress("read", static_cast<int64_t>(prompt.size()),
+                      a.quiet || prompt.size() < kPiece);
+    for (size_t at = 0; at < prompt.size(); at += kPiece) {
+      const size_t count = std::min(kPiece, prompt.size() - at);
+      decoder.Read(std::span(prompt).subspan(at, count));
+      progress.Update(static_cast<int64_t>(at + count));
+    }
+  }
+  const double prefill = SecondsSince(prefill_start);
+  if (!a.save_state.empty()) decoder.Save(a.save_state);
+
+  const bool records = vocabulary.special().begin.has_value();
+  const auto start = Clock::now();
+  int64_t drawn = 0;
+  nlohmann::ordered_json samples = nlohmann::ordered_json::array();
+  for (int64_t number = 0; number < a.samples; ++number) {
+    Decoder own = decoder.Clone();
+    if (!a.json && records) WriteOut(fmt::format(">sample{}\n{}", number + 1, PromptText(a)));
+    const Sampled sampled = Continue(a, vocabulary, number, own);
+    drawn += static_cast<int64_t>(sampled.tokens.size());
+    if (a.json) {
+      samples.push_back({{"text", vocabulary.Decode(sampled.tokens)},
+                         {"tokens", sampled.tokens},
+                         {"ended", sampled.ended}});
+    } else {
+      WriteOut(number + 1 < a.samples && !records ? "\n\n" : "\n");
+    }
+  }
+  const double seconds = SecondsSince(start);
+  const auto rate = [](auto tokens, double time) {
+    return time > 0 ? static_cast<double>(tokens) / time : 0;
+  };
+  if (a.json) {
+    PrintJson({{"samples", samples},
+               {"prompt_tokens", prompt.size()},
+               {"context_tokens", decoder.tokens()},
+               {"prefill_tokens_per_second", rate(prompt.size(), prefill)},
+               {"tokens_per_second", rate(drawn, seconds)},
+               {"state_bytes", decoder.StateBytes()}});
+    return;
+  }
+  if (a.quiet) return;
+  fmt::print(
+      stderr,
+      "context: {} tokens, state {:.3f} MB; read {:.0f} tokens/s; generated {} tokens, {:.0f} "
+      "tokens/s\n",
+      decoder.tokens(), static_cast<double>(decoder.StateBytes()) / 1e6,
+      rate(prompt.size(), prefill), drawn, rate(drawn, seconds));
+}
+
+}  // namespace
+
+Command GenerateCommand() {
+  return {
+      .name = "generate",
+      .summary = "Let a trained model go on from a prompt",
+      .example =
+          "favor generate --model run --prompt \"In the beginning\" --temperature 0.8\n"
+          "  favor generate --model proteins --samples 3 --seed 7 > new.fasta",
+      .setup = [](CLI::App& app) -> std::function<void()> {
+        const auto arguments = std::make_shared<Arguments>();
+        Arguments& a = *arguments;
+        AddPath(app, "--model", "PATH", a.model,
+                "A checkpoint, or the folder of a run (its best checkpoint)");
+        a.prompt_given =
+            app.add_option("--prompt", a.prompt, "What comes before: text, letters, or numbers")
+                ->option_text("TEXT");
+        AddPath(app, "--prompt-file", "FILE", a.prompt_file, "The same from a file");
+        AddInteger(app, "--tokens", 0, int64_t{1} << 32, a.tokens,
+                   "Tokens at most; records end by themselves");
+        AddInteger(app, "--samples", 1, 1 << 20, a.samples, "Continuations, one after another");
+        AddNumber(app, "--temperature", "Logits are divided by it; 0: always the likeliest token",
+                  [&a](double value) { a.sampling.temperature = value; })
+            ->default_str("1");
+        AddInteger(app, "--top-k", 0, 1 << 30, a.sampling.top_k,
+                   "Only the k likeliest tokens; 0: all");
+        AddNumber(app, "--top-p", "Only the likeliest tokens that have this probability together",
+                  [&a](double value) { a.sampling.top_p = value; })
+            ->default_str("1");
+        AddInteger(app, "--seed", 0, INT64_MAX, a.seed, "Of the draws");
+        AddPath(app, "--save-state", "FILE", a.save_state,
+                "Keep the context, as it is behind the prompt");
+        AddPath(app, "--load-state", "FILE", a.load_state,
+                "Go on from a context that was kept; the prompt follows it");
+        AddThreads(app, a.threads);
+        app.add_flag("--json", a.json, "Print samples and speed as JSON");
+        app.add_flag("--quiet", a.quiet, "No progress and no speed on stderr");
+        return [arguments] { Run(*arguments); };
+      }};
+}
+
+}  // namespace favor::cli

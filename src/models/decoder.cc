@@ -1,0 +1,136 @@
+// A context that grows, and its file: a safetensors file with the metadata
+//   format "favor.context", version "1", model (a hash of config and weights), tokens
+// and the tensors of each layer's memory and the logits of the next token.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "core/error_text.h"
+#include "core/hash.h"
+#include "favor/generate.h"
+#include "io/input_file.h"
+#include "io/safetensors.h"
+#include "models/network.h"
+
+namespace favor {
+namespace {
+
+constexpr const char* kFormat = "favor.context";
+constexpr const char* kVersion = "1";
+constexpr const char* kLogits = "logits";
+// Tokens of a prompt that are read at a time: enough rows to use products well, few enough that
+// their activations stay small.
+constexpr size_t kChunk = 512;
+
+std::string LayerName(size_t layer) { return fmt::format("layers.{}", layer); }
+
+// Weights and ω: a context means nothing to another model.
+std::string HashOfModel(const models::Network& network) {
+  Hasher hasher;
+  hasher.Add(network.seed());
+  hasher.Add(network.redraw());
+  for (const auto& parameter : network.parameters().all()) {
+    hasher.Add(std::as_bytes(std::span(parameter->name)));
+    hasher.Add(std::span(static_cast<const std::byte*>(parameter->value.view().data()),
+                         static_cast<size_t>(parameter->value.Bytes())));
+  }
+  const ModelConfig& config = network.config();
+  for (const std::string& text : {config.attention, config.features.map, config.positions,
+                                  config.norm, config.features.projection}) {
+    hasher.Add(std::as_bytes(std::span(text)));
+  }
+  for (const int64_t number : {config.heads, config.kv_heads, config.features.features})
+    hasher.Add(static_cast<uint64_t>(number));
+  return fmt::format("{:016x}", hasher.Value());
+}
+
+}  // namespace
+
+struct Decoder::Impl {
+  Impl(models::Network& decoded, const Context& decoder_context)
+      : network(decoded), context(decoder_context), memory(network.MakeMemory()) {}
+
+  models::Network& network;
+  const Context& context;
+  models::Memory memory;
+  std::vector<float> logits;
+};
+
+Decoder::Decoder(Model& model, const Context& context)
+    : impl_(std::make_unique<Impl>(model.network(), context)) {}
+Decoder::Decoder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Decoder::~Decoder() = default;
+Decoder::Decoder(Decoder&&) noexcept = default;
+Decoder& Decoder::operator=(Decoder&&) noexcept = default;
+
+void Decoder::Read(std::span<const int32_t> tokens) {
+  for (; !tokens.empty(); tokens = tokens.subspan(std::min(kChunk, tokens.size()))) {
+    const Tensor logits = impl_->network.Continue(tokens.first(std::min(kChunk, tokens.size())),
+                                                  {.context = impl_->context}, impl_->memory);
+    impl_->logits.assign(logits.Data<float>(), logits.Data<float>() + logits.shape().Elements());
+  }
+}
+
+std::span<const float> Decoder::Logits() const { return impl_->logits; }
+int64_t Decoder::tokens() const { return impl_->memory.tokens; }
+int64_t Decoder::StateBytes() const { return impl_->memory.Bytes(); }
+
+Decoder Decoder::Clone() const {
+  auto copy = std::make_unique<Impl>(impl_->network, impl_->context);
+  copy->memory = impl_->memory.Clone();
+  copy->logits = impl_->logits;
+  return Decoder(std::move(copy));
+}
+
+void Decoder::Save(const std::string& path) const {
+  io::Safetensors file;
+  file.metadata = {{"format", kFormat},
+                   {"version", kVersion},
+                   {"model", HashOfModel(impl_->network)},
+                   {"tokens", std::to_string(tokens())}};
+  for (size_t layer = 0; layer < impl_->memory.layers.size(); ++layer)
+    impl_->memory.layers[layer].Store(LayerName(layer), file);
+  if (!impl_->logits.empty()) {
+    file.entries[kLogits] = {"F32",
+                             {static_cast<int64_t>(impl_->logits.size())},
+                             std::as_bytes(std::span(impl_->logits))};
+  }
+  io::WriteSafetensors(path, file);
+}
+
+void Decoder::Load(const std::string& path) {
+  const std::string bytes = io::ReadRegularFile(path);
+  const io::Safetensors file = io::ParseSafetensors(std::as_bytes(std::span(bytes)), path);
+  const auto fail = [&](const std::string& what) {
+    throw Error(ErrorCode::kInvalidData, Printable(path), what);
+  };
+  file.Metadata("checksum", path);  // must be there; it has been checked
+  if (file.Metadata("format", path) != kFormat)
+    fail("is a safetensors file, but no context of favor");
+  if (const std::string& version = file.Metadata("version", path); version != kVersion)
+    fail(fmt::format("is a context of version '{}', expected {}", Printable(version), kVersion));
+  if (file.Metadata("model", path) != HashOfModel(impl_->network))
+    fail("is the context of another model");
+  const std::string& text = file.Metadata("tokens", path);
+  int64_t tokens = -1;
+  std::from_chars(text.data(), text.data() + text.size(), tokens);
+  if (tokens < 0 || std::to_string(tokens) != text)
+    fail(fmt::format("has '{}' tokens, expected a number", Printable(text)));
+  models::Memory memory = impl_->network.MakeMemory();
+  std::vector<float> logits;
+  if (tokens > 0) {
+    memory.tokens = tokens;
+    for (size_t layer = 0; layer < memory.layers.size(); ++layer)
+      memory.layers[layer].Load(LayerName(layer), file, tokens, path);
+    const io::SafetensorsEntry& entry = file.Entry(kLogits, path);
+    if (entry.shape != std::vector<int64_t>{impl_->network.config().vocab})
+      fail("has logits of another vocabulary");
+    logits = entry.Values<float>(path);
+    if (!std::ranges::all_of(logits, [](float x) { return std::isfinite(x); }))
+      fail("has logits that are not finite");
+  }
+  impl_->memory = std::move(memory);
+  impl_->logits = std::move(logits);
+}
+
+}  // namespace favor

@@ -1,0 +1,82 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/error_text.h"
+#include "favor/generate.h"
+#include "favor/random.h"
+
+namespace favor {
+namespace {
+
+void CheckOptions(const SamplingOptions& options) {
+  if (!(options.temperature >= 0) || !std::isfinite(options.temperature)) {
+    Throw(ErrorCode::kInvalidOption, "temperature", "given {}, expected 0 or more",
+          options.temperature);
+  }
+  if (options.top_k < 0)
+    Throw(ErrorCode::kInvalidOption, "top_k", "given {}, expected 0 or more", options.top_k);
+  if (!(options.top_p > 0 && options.top_p <= 1))
+    Throw(ErrorCode::kInvalidOption, "top_p", "given {}, expected above 0 and at most 1",
+          options.top_p);
+}
+
+// Tokens that may be chosen, the likeliest first.
+std::vector<int32_t> Candidates(std::span<const float> logits, const SamplingOptions& options) {
+  std::vector<int32_t> tokens(logits.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  std::erase_if(tokens, [&](int32_t token) {
+    return std::ranges::find(options.never, token) != options.never.end();
+  });
+  if (tokens.empty())
+    Throw(ErrorCode::kInvalidOption, "sample", "given {} logits and no token that may be chosen",
+          logits.size());
+  for (const int32_t token : tokens) {
+    if (!std::isfinite(logits[static_cast<size_t>(token)]))
+      Throw(ErrorCode::kInvalidData, "sample", "the logit of token {} is not finite", token);
+  }
+  const auto likelier = [&](int32_t a, int32_t b) {
+    const float x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
+    return x > y || (x == y && a < b);
+  };
+  const auto all = static_cast<int64_t>(tokens.size());
+  const int64_t kept = options.temperature == 0 ? 1
+                       : options.top_k == 0     ? all
+                                                : std::min(options.top_k, all);
+  std::partial_sort(tokens.begin(), tokens.begin() + kept, tokens.end(), likelier);
+  tokens.resize(static_cast<size_t>(kept));
+  return tokens;
+}
+
+}  // namespace
+
+int32_t Sample(std::span<const float> logits, const SamplingOptions& options, uint64_t draw) {
+  CheckOptions(options);
+  const std::vector<int32_t> tokens = Candidates(logits, options);
+  if (tokens.size() == 1) return tokens[0];
+  // The largest exponent is 0: no overflow at any temperature.
+  std::vector<double> weights;
+  double sum = 0;
+  for (const int32_t token : tokens) {
+    const double difference = static_cast<double>(logits[static_cast<size_t>(token)]) -
+                              static_cast<double>(logits[static_cast<size_t>(tokens[0])]);
+    weights.push_back(std::exp(difference / options.temperature));
+    sum += weights.back();
+  }
+  size_t count = weights.size();
+  if (options.top_p < 1) {
+    double reached = 0;
+    for (count = 0; count < weights.size() && reached < options.top_p * sum; ++count)
+      reached += weights[count];
+    sum = reached;
+  }
+  const double place = RandomStream(options.seed, "sample").Uniform(draw) * sum;
+  double reached = 0;
+  for (size_t i = 0; i < count; ++i) {
+    reached += weights[i];
+    if (place < reached) return tokens[i];
+  }
+  return tokens[count - 1];
+}
+
+}  // namespace favor

@@ -1,0 +1,24 @@
+#include "core/error_text.h"
+#include "favor/train.h"
+#include "models/checkpoint.h"
+
+namespace favor {
+
+TrainedModel LoadTrained(const std::string& path) {
+  const auto checkpoint = models::OpenCheckpoint(path);
+  RunConfig config;
+  ReadRunConfig(checkpoint->info().config, checkpoint->name(), config);
+  auto vocabulary = VocabularyOf(config.data, config.format);
+  Model model(checkpoint->MakeNetwork());
+  if (vocabulary->size() != model.config().vocab) {
+    Throw(ErrorCode::kInvalidData, Printable(checkpoint->name()),
+          "has a vocabulary of {} tokens, but {} of '{}' has {}", model.config().vocab,
+          vocabulary->name(), Printable(config.data), vocabulary->size());
+  }
+  return {.config = config,
+          .model = std::move(model),
+          .vocabulary = std::move(vocabulary),
+          .path = checkpoint->name()};
+}
+
+}  // namespace favor
