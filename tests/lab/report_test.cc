@@ -13,6 +13,14 @@ TEST(Table, AlignsByWhatIsSeen) {
   EXPECT_EQ(table.ToText(), "t\n  näme    n\n  a     1.5\n  ωω     22\n");
 }
 
+TEST(Table, AColumnStandsOnOneSide) {
+  const Table table{.title = "t",
+                    .caption = "",
+                    .columns = {"name", "n"},
+                    .rows = {{"2-gram", "none"}, {"x", "1"}, {"y", "22"}}};
+  EXPECT_EQ(table.ToText(), "t\n  name       n\n  2-gram  none\n  x          1\n  y         22\n");
+}
+
 TEST(Table, EscapesHtml) {
   const Table table{.title = "<t>", .caption = "a & b", .columns = {"x"}, .rows = {{"<script>"}}};
   const std::string html = table.ToHtml();
