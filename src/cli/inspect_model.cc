@@ -1,9 +1,9 @@
-// favor inspect model: what a model is made of and the memory that it takes.
+#include "cli/inspect_model.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "cli/command.h"
 #include "cli/options.h"
 #include "cli/run_options.h"
 #include "core/error_text.h"
@@ -108,31 +108,24 @@ void Run(Arguments& a) {
 
 }  // namespace
 
-Command InspectCommand() {
-  return {.name = "inspect",
-          .summary = "Show what a model is made of",
-          .example = "favor inspect model --preset regular --length 8192",
-          .setup = [](CLI::App& app) -> std::function<void()> {
-            const auto arguments = std::make_shared<Arguments>();
-            Arguments& a = *arguments;
-            app.require_subcommand(1);
-            CLI::App* model = app.add_subcommand(
-                "model", "Layers, parameters, and memory for a batch of sequences");
-            model->footer(
-                "Example:\n  favor inspect model --preset regular --length 8192\n  favor inspect "
-                "model --model run");
-            AddPath(*model, "--model", "PATH", a.model,
-                    "A checkpoint or the folder of a run, instead of a preset and options");
-            AddInteger(*model, "--batch", 1, 1 << 20, a.batch, "Sequences at a time");
-            AddInteger(*model, "--length", 1, int64_t{1} << 24, a.length, "Tokens of a sequence")
-                ->default_str("2048");
-            model->add_flag("--recompute", a.recompute,
-                            "Training computes activations again for gradients");
-            AddThreads(*model, a.threads);
-            model->add_flag("--json", a.json, "Print as JSON");
-            a.options.AddModel(*model);
-            return [arguments] { Run(*arguments); };
-          }};
+std::function<void()> AddInspectModel(CLI::App& inspect) {
+  const auto arguments = std::make_shared<Arguments>();
+  Arguments& a = *arguments;
+  CLI::App* model =
+      inspect.add_subcommand("model", "Layers, parameters, and memory for a batch of sequences");
+  model->footer(
+      "Example:\n  favor inspect model --preset regular --length 8192\n  favor inspect model "
+      "--model run");
+  AddPath(*model, "--model", "PATH", a.model,
+          "A checkpoint or the folder of a run, instead of a preset and options");
+  AddInteger(*model, "--batch", 1, 1 << 20, a.batch, "Sequences at a time");
+  AddInteger(*model, "--length", 1, int64_t{1} << 24, a.length, "Tokens of a sequence")
+      ->default_str("2048");
+  model->add_flag("--recompute", a.recompute, "Training computes activations again for gradients");
+  AddThreads(*model, a.threads);
+  model->add_flag("--json", a.json, "Print as JSON");
+  a.options.AddModel(*model);
+  return [arguments] { Run(*arguments); };
 }
 
 }  // namespace favor::cli
