@@ -1,17 +1,22 @@
 #include "lab/table.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace favor::lab {
 namespace {
 
+// A number, and perhaps a unit behind a space; "2-gram" is a name.
 bool LooksNumeric(const std::string& cell) {
-  return !cell.empty() &&
-         (cell.find_first_of("0123456789") == 0 || cell[0] == '+' || cell[0] == '-' || cell == "—");
+  if (cell == "—") return true;
+  const char* const end = cell.data() + cell.size();
+  double value = 0;
+  const auto [rest, error] =
+      std::from_chars(cell.data() + (cell.starts_with('+') ? 1 : 0), end, value);
+  return error == std::errc() && (rest == end || *rest == ' ');
 }
 
-// Numbers stand to the right. Most cells of a column decide for all, so that a name such as
-// "2-gram" stays with other names.
+// Numbers stand to the right; most cells of a column decide for all.
 std::vector<bool> NumericColumns(const Table& table) {
   std::vector<bool> numeric;
   for (size_t column = 0; column < table.columns.size(); ++column) {

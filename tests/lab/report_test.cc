@@ -14,11 +14,14 @@ TEST(Table, AlignsByWhatIsSeen) {
 }
 
 TEST(Table, AColumnStandsOnOneSide) {
-  const Table table{.title = "t",
-                    .caption = "",
-                    .columns = {"name", "n"},
-                    .rows = {{"2-gram", "none"}, {"x", "1"}, {"y", "22"}}};
-  EXPECT_EQ(table.ToText(), "t\n  name       n\n  2-gram  none\n  x          1\n  y         22\n");
+  const Table table{
+      .title = "t",
+      .caption = "",
+      .columns = {"name", "n", "share"},
+      .rows = {{"2-gram", "none", "5 %"}, {"3-gram", "1", "+12.5 %"}, {"7", "22", "—"}}};
+  EXPECT_EQ(table.ToText(),
+            "t\n  name       n    share\n  2-gram  none      5 %\n  3-gram     1  +12.5 %\n"
+            "  7         22        —\n");
 }
 
 TEST(Table, EscapesHtml) {
