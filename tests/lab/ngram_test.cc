@@ -83,6 +83,18 @@ TEST(Ngram, ShortContextsCountForLowerOrders) {
   EXPECT_DOUBLE_EQ(model.Probability(Tokens{3, 0}, 2), (1 + bigram) / 2);
 }
 
+// After 1 eight tokens were seen once each, and never 0, which is nearly all there is: still the
+// best, for 8 · P(0) > 1 + 8 · P(w).
+TEST(Ngram, TheBestMayNotFollow) {
+  NgramCounts counts(10);
+  for (int i = 0; i < 200; ++i) counts.Add(Tokens{0}, 0);
+  for (int32_t token = 2; token < 10; ++token) counts.Add(Tokens{1}, token);
+  const NgramModel model(std::move(counts));
+  EXPECT_DOUBLE_EQ(model.Probability(Tokens{1}, 0), 8 * (201.0 / 218) / 16);
+  EXPECT_DOUBLE_EQ(model.Probability(Tokens{1}, 2), (1 + 8 * (2.0 / 218)) / 16);
+  EXPECT_EQ(model.Best(Tokens{1}), 0);
+}
+
 TEST(Ngram, LargeVocabulariesHaveLowerOrders) {
   EXPECT_EQ(NgramCounts(1 << 16).order(), 4);
   EXPECT_EQ(NgramCounts((1 << 16) + 1).order(), 3);
