@@ -13,6 +13,17 @@ TEST(Table, AlignsByWhatIsSeen) {
   EXPECT_EQ(table.ToText(), "t\n  näme    n\n  a     1.5\n  ωω     22\n");
 }
 
+TEST(Table, AColumnStandsOnOneSide) {
+  const Table table{
+      .title = "t",
+      .caption = "",
+      .columns = {"name", "n", "share"},
+      .rows = {{"2-gram", "none", "5 %"}, {"3-gram", "1", "+12.5 %"}, {"7", "22", "—"}}};
+  EXPECT_EQ(table.ToText(),
+            "t\n  name       n    share\n  2-gram  none      5 %\n  3-gram     1  +12.5 %\n"
+            "  7         22        —\n");
+}
+
 TEST(Table, EscapesHtml) {
   const Table table{.title = "<t>", .caption = "a & b", .columns = {"x"}, .rows = {{"<script>"}}};
   const std::string html = table.ToHtml();

@@ -1,137 +1,20 @@
-// favor inspect model: what a model is made of and the memory that it takes.
-#include <fmt/format.h>
-
-#include <algorithm>
-
+// favor inspect model | data.
 #include "cli/command.h"
-#include "cli/options.h"
-#include "cli/run_options.h"
-#include "core/error_text.h"
-#include "favor/model.h"
-#include "lab/table.h"
-#include "models/checkpoint.h"
+#include "cli/inspect_data.h"
+#include "cli/inspect_model.h"
 
 namespace favor::cli {
-namespace {
-
-constexpr int64_t kDefaultLength = 2048;
-
-struct Arguments {
-  RunConfigOptions options;
-  std::string model;
-  int64_t batch = 1, length = 0, threads = 0;
-  bool recompute = false, json = false;
-};
-
-std::string Megabytes(int64_t bytes) {
-  return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e6);
-}
-
-nlohmann::ordered_json ToJson(const MemoryPlan& plan) {
-  return {{"parameters", plan.parameters}, {"gradients", plan.gradients},
-          {"optimizer", plan.optimizer},   {"activations", plan.activations},
-          {"attention", plan.attention},   {"working", plan.working},
-          {"total", plan.Total()}};
-}
-
-ModelConfig ConfigOf(const Arguments& a) {
-  if (!a.model.empty()) {
-    if (a.options.Given()) {
-      Throw(ErrorCode::kInvalidOption, "inspect model",
-            "given --model and options of a model, expected one or the other");
-    }
-    return models::OpenCheckpoint(a.model)->model();
-  }
-  ModelConfig config = a.options.Fresh().model;
-  if (config.vocab == 0) config.vocab = kByteVocab;
-  if (config.positions == "learned" && config.max_length == 0)
-    config.max_length = a.length == 0 ? kDefaultLength : a.length;
-  return config;
-}
-
-void Run(Arguments& a) {
-  const ModelConfig config = ConfigOf(a);
-  const bool learned = config.positions == "learned";
-  if (a.length == 0)
-    a.length = learned ? std::min(kDefaultLength, config.max_length) : kDefaultLength;
-  if (learned && a.length > config.max_length) {
-    Throw(ErrorCode::kInvalidOption, "inspect model: --length",
-          "given {}, expected at most {}: the model has no more learned positions", a.length,
-          config.max_length);
-  }
-  const Context context({.threads = static_cast<int>(a.threads)});
-  const ModelSummary summary = Summarize(config);
-  const auto plan = [&](bool training) {
-    return PlanMemory(config, {.batch = a.batch,
-                               .length = a.length,
-                               .training = training,
-                               .recompute = a.recompute,
-                               .threads = context.threads()});
-  };
-  const MemoryPlan training = plan(true), evaluation = plan(false);
-  if (a.json) {
-    nlohmann::ordered_json parts = nlohmann::ordered_json::array();
-    for (const ModelSummary::Part& part : summary.parts)
-      parts.push_back({{"name", part.name}, {"parameters", part.parameters}});
-    PrintJson(nlohmann::json{{"parameters", summary.parameters},
-                             {"parts", parts},
-                             {"batch", a.batch},
-                             {"length", a.length},
-                             {"training_bytes", ToJson(training)},
-                             {"evaluation_bytes", ToJson(evaluation)}});
-    return;
-  }
-  lab::Table parts{.title = "Parameters", .columns = {"part", "parameters"}};
-  for (const ModelSummary::Part& part : summary.parts)
-    parts.rows.push_back({part.name, std::to_string(part.parameters)});
-  parts.rows.push_back({"all", std::to_string(summary.parameters)});
-  fmt::print("{}: {} attention{}, {} layers of width {}, {} heads\n\n{}\n",
-             config.causal ? "decoder" : "encoder", config.attention,
-             config.attention == "linear"
-                 ? fmt::format(" ({}, {} features)", config.features.map, config.features.features)
-                 : "",
-             config.layers, config.width, config.heads, parts.ToText());
-  lab::Table memory{.title = fmt::format("Memory in MB, batch {} × length {}", a.batch, a.length),
-                    .columns = {"", "training", "evaluation"}};
-  const auto row = [&](const char* name, int64_t MemoryPlan::*part) {
-    memory.rows.push_back({name, Megabytes(training.*part), Megabytes(evaluation.*part)});
-  };
-  row("parameters", &MemoryPlan::parameters);
-  row("gradients", &MemoryPlan::gradients);
-  row("optimizer", &MemoryPlan::optimizer);
-  row("activations", &MemoryPlan::activations);
-  row("attention", &MemoryPlan::attention);
-  row("working", &MemoryPlan::working);
-  memory.rows.push_back({"all", Megabytes(training.Total()), Megabytes(evaluation.Total())});
-  fmt::print("{}\n", memory.ToText());
-}
-
-}  // namespace
 
 Command InspectCommand() {
   return {.name = "inspect",
-          .summary = "Show what a model is made of",
-          .example = "favor inspect model --preset regular --length 8192",
+          .summary = "Show what a model is made of, or what data are like",
+          .example =
+              "favor inspect model --preset regular --length 8192\n  favor inspect data "
+              "--data proteins.fasta.gz",
           .setup = [](CLI::App& app) -> std::function<void()> {
-            const auto arguments = std::make_shared<Arguments>();
-            Arguments& a = *arguments;
             app.require_subcommand(1);
-            CLI::App* model = app.add_subcommand(
-                "model", "Layers, parameters, and memory for a batch of sequences");
-            model->footer(
-                "Example:\n  favor inspect model --preset regular --length 8192\n  favor inspect "
-                "model --model run");
-            AddPath(*model, "--model", "PATH", a.model,
-                    "A checkpoint or the folder of a run, instead of a preset and options");
-            AddInteger(*model, "--batch", 1, 1 << 20, a.batch, "Sequences at a time");
-            AddInteger(*model, "--length", 1, int64_t{1} << 24, a.length, "Tokens of a sequence")
-                ->default_str("2048");
-            model->add_flag("--recompute", a.recompute,
-                            "Training computes activations again for gradients");
-            AddThreads(*model, a.threads);
-            model->add_flag("--json", a.json, "Print as JSON");
-            a.options.AddModel(*model);
-            return [arguments] { Run(*arguments); };
+            const std::function<void()> model = AddInspectModel(app), data = AddInspectData(app);
+            return [&app, model, data] { app.got_subcommand("data") ? data() : model(); };
           }};
 }
 

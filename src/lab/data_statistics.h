@@ -1,0 +1,43 @@
+// What data are like: lengths, frequencies of tokens, and what simple models make of them.
+#ifndef FAVOR_LAB_DATA_STATISTICS_H_
+#define FAVOR_LAB_DATA_STATISTICS_H_
+
+#include <array>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lab/baselines.h"
+#include "lab/table.h"
+
+namespace favor::lab {
+
+struct DataStatistics {
+  std::string vocabulary;  // its name; empty: none
+  std::string unit;        // what is asked for: a residue, a byte, a class
+  int64_t vocab = 0, classes = 0;
+  std::array<SplitSummary, kSplits> splits;  // by Split; generated tasks have none
+
+  // Of a pass over the tokens, where one was asked for.
+  std::optional<Baselines> baselines;
+  Split split = Split::kValid;     // of the baselines
+  std::vector<std::string> shown;  // of baselines->frequencies, as a person may read them
+
+  const SplitSummary& Summary(Split which) const { return splits[static_cast<size_t>(which)]; }
+};
+
+// `options` none: without the pass over the tokens.
+DataStatistics GatherStatistics(const Dataset& data, const std::optional<BaselineOptions>& options);
+
+// A split a row, as in Table 1 of "Rethinking Attention with Performers"; no rows: no records.
+Table LengthsTable(const DataStatistics& statistics);
+// These two: where there are baselines.
+Table FrequenciesTable(const DataStatistics& statistics, size_t most = 30);
+Table BaselinesTable(const DataStatistics& statistics);
+
+nlohmann::ordered_json ToJson(const DataStatistics& statistics);
+
+}  // namespace favor::lab
+
+#endif  // FAVOR_LAB_DATA_STATISTICS_H_
