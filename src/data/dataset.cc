@@ -105,6 +105,7 @@ std::unique_ptr<Dataset> OpenData(const std::string& source, const DataOptions& 
   const std::string_view kind = KindOf(source, options.format);
   CheckKind(kind, source, options.format);
   if (kind == "fasta") return data::OpenFasta(source, options);
+  if (kind == "pictures") return data::OpenPictures(source, options);
   return data::OpenText(source, options);
 }
 
