@@ -118,7 +118,7 @@ std::unique_ptr<Dataset> OpenPictures(const std::string& path, const DataOptions
     Throw(ErrorCode::kIo, Printable(path), "given a device or pipe, expected a file or folder");
   std::string start(io::kNpyMagic.size(), '\0');
   start.resize(file.Read(std::as_writable_bytes(std::span(start))));
-  if (start == io::kNpyMagic) return OpenArray(path, options);
+  if (start == io::kNpyMagic || path.ends_with(".npy")) return OpenArray(path, options);
   return OpenFiles(path, {path}, options);
 }
 
