@@ -1,5 +1,5 @@
 // Any bytes as a FASTA file, plain or gzip, in both alphabets: records or an Error, nothing else.
-// What is plain is also compressed here and must read the same.
+// What is plain is now and then compressed here (which is slow) and must read the same.
 #include <zlib.h>
 
 #include <cstddef>
@@ -48,10 +48,10 @@ std::string Read(const std::string& bytes, const std::string& alphabet) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string file(data, data + size);
-  const bool gzip = file.starts_with("\x1f\x8b");
+  const bool compress = size % 8 == 0 && !file.starts_with("\x1f\x8b");
   for (const char* alphabet : {"protein", "dna"}) {
     const std::string seen = Read(file, alphabet);
-    if (!gzip && Read(Gzip(file), alphabet) != seen) std::abort();
+    if (compress && Read(Gzip(file), alphabet) != seen) std::abort();
   }
   return 0;
 }
