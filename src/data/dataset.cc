@@ -115,6 +115,7 @@ std::unique_ptr<Dataset> OpenData(const std::string& source, const DataOptions& 
   const std::string kind = KindOf(source, options.format);
   CheckKind(kind, source, options.format);
   if (kind == "fasta") return data::OpenFasta(source, options);
+  if (kind == "pictures") return data::OpenPictures(source, options);
   return data::OpenText(source, options);
 }
 

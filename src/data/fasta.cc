@@ -81,7 +81,10 @@ void FastaReader::Letters(std::string_view piece, FastaRecord& record) {
 void FastaReader::OddLetters(std::string_view piece, FastaRecord& record) {
   for (const char c : piece) {
     const uint8_t code = alphabet_.codes()[static_cast<unsigned char>(c)];
-    if (returned_) Fail(record.name, "a carriage return inside of a line");
+    if (returned_) {
+      --column_;
+      Fail(record.name, "a carriage return inside of a line");
+    }
     if (c == '\r') {
       returned_ = true;
     } else if (c == '*' && !stopped_) {

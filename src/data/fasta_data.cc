@@ -82,7 +82,7 @@ std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& o
   const bool join = format.layout == "join";
   std::unordered_set<uint64_t> held_out;
   if (!format.held_out.empty()) held_out = HeldOut(path, format.held_out, *alphabet);
-  RecordWriter writer(alphabet->size(), join ? alphabet->special().end : std::nullopt);
+  RecordWriter writer(join ? alphabet->special().end : std::nullopt);
   std::vector<uint64_t> names;
   ForEachRecord(path, *alphabet, [&](const FastaRecord& record) {
     names.push_back(HashOfName(record.name));

@@ -34,6 +34,8 @@ std::unique_ptr<Dataset> MakeRecordData(Stored stored);
 
 std::unique_ptr<Dataset> OpenText(const std::string& path, const DataOptions& options);
 std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& options);
+// A PNG file, a folder of them, or an npy of bytes [pictures, height, width(, channels)].
+std::unique_ptr<Dataset> OpenPictures(const std::string& path, const DataOptions& options);
 
 // "copy,length=32,symbols=16" and its like.
 std::unique_ptr<Dataset> OpenGenerated(const std::string& name, const DataOptions& options);

@@ -68,7 +68,11 @@ void NumberFileWriter::Append(std::span<const int32_t> numbers) {
   for (const int32_t number : numbers) Append(static_cast<uint64_t>(number));
 }
 
-void NumberFileWriter::AppendBytes(std::span<const uint8_t> numbers) {
+void NumberFileWriter::Append(std::span<const uint8_t> numbers) {
+  if (item_bytes_ > 1) {
+    for (const uint8_t number : numbers) Append(uint64_t{number});
+    return;
+  }
   file_.Append(std::as_bytes(numbers));
   size_ += static_cast<int64_t>(numbers.size());
 }
@@ -80,7 +84,7 @@ void NumberFileWriter::Append(uint64_t number) {
 
 NumberFile NumberFileWriter::Finish() { return {file_.Finish(), item_bytes_, 0, size_}; }
 
-int ItemBytes(int64_t vocab) { return vocab <= 256 ? 1 : vocab <= 65536 ? 2 : 4; }
+int ItemBytes(int64_t count) { return count <= 256 ? 1 : count <= 65536 ? 2 : 4; }
 
 std::vector<int32_t> StoredSplit::Record(int64_t index, int64_t most) const {
   const auto begin = index == 0 ? 0 : static_cast<int64_t>(ends.At(index - 1));
@@ -96,13 +100,15 @@ Split SplitOf(uint64_t hash, const DataFormat& format) {
   return place < format.test + format.valid ? Split::kValid : Split::kTrain;
 }
 
-RecordWriter::RecordWriter(int64_t vocab, std::optional<int32_t> end) : end_(end) {
-  for (int i = 0; i < kSplits; ++i) parts_.push_back(std::make_unique<Part>(ItemBytes(vocab)));
+RecordWriter::RecordWriter(std::optional<int32_t> end) : end_(end) {
+  // Only what is stored counts: begin, hidden and padding never are.
+  const int item_bytes = ItemBytes(int64_t{end.value_or(0)} + 1);
+  for (int i = 0; i < kSplits; ++i) parts_.push_back(std::make_unique<Part>(item_bytes));
 }
 
 void RecordWriter::Add(Split split, std::span<const uint8_t> tokens) {
   Part& part = *parts_[static_cast<size_t>(split)];
-  part.tokens.AppendBytes(tokens);
+  part.tokens.Append(tokens);
   if (end_) part.tokens.Append(static_cast<uint64_t>(*end_));
   part.ends.Append(static_cast<uint64_t>(part.tokens.size()));
   hasher_.Add(std::as_bytes(tokens));

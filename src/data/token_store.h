@@ -38,7 +38,7 @@ class NumberFileWriter {
  public:
   explicit NumberFileWriter(int item_bytes) : item_bytes_(item_bytes) {}
   void Append(std::span<const int32_t> numbers);
-  void AppendBytes(std::span<const uint8_t> numbers);  // where items are bytes
+  void Append(std::span<const uint8_t> numbers);
   void Append(uint64_t number);
   int64_t size() const { return size_; }
   NumberFile Finish();
@@ -49,7 +49,7 @@ class NumberFileWriter {
   io::ScratchFile file_;
 };
 
-int ItemBytes(int64_t vocab);  // of the smallest numbers that hold every token
+int ItemBytes(int64_t count);  // of the smallest numbers that hold 0 … count − 1
 
 // Records of one split, each a run of tokens; the whole is also one stream.
 struct StoredSplit {
@@ -68,9 +68,9 @@ Split SplitOf(uint64_t hash, const DataFormat& format);
 
 class RecordWriter {
  public:
-  // With an `end`, that token follows each record in the stream.
-  RecordWriter(int64_t vocab, std::optional<int32_t> end);
-  void Add(Split split, std::span<const uint8_t> tokens);  // of vocabularies up to 256 tokens
+  // Records hold tokens below 256; with an `end`, that token follows each of them in the stream.
+  explicit RecordWriter(std::optional<int32_t> end);
+  void Add(Split split, std::span<const uint8_t> tokens);
   StoredSplits Finish();
   std::string Fingerprint() const;
 

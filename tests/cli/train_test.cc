@@ -1,5 +1,7 @@
 // favor train, eval and inspect as users call them.
 #include "tests/cli/train_fixture.h"
+#include "tests/npy_file.h"
+#include "tests/png_file.h"
 
 namespace favor {
 namespace {
@@ -173,6 +175,30 @@ TEST_F(TrainCommand, RefusesDataThatChanged) {
   const ToolResult result = RunTool({"train", "--out", run_, "--resume"});
   EXPECT_EQ(result.status, 1);
   EXPECT_NE(result.err.find("has changed since the run began"), std::string::npos) << result.err;
+}
+
+// Pictures from an array, and one line where they are of the wrong depth.
+TEST_F(TrainCommand, LearnsPixels) {
+  std::string pixels;
+  for (int i = 0; i < 200 * 12; ++i) pixels += static_cast<char>(i * i / 7);
+  WriteText(dir_ / "pictures.npy", NpyFile("|u1", "(200, 2, 2, 3)", pixels));
+  const nlohmann::json result = Train({"--data", dir_ / "pictures.npy", "--steps", "2"});
+  EXPECT_EQ(result["tokens"], 2 * 4 * 12);
+  const auto config = nlohmann::json::parse(ReadText(run_ + "/config.json"));
+  EXPECT_EQ(config["model"]["vocab"], 259);
+  EXPECT_EQ(config["training"]["length"], 12);
+  const ToolResult eval = RunTool({"eval", "--model", run_, "--json", "--quiet"});
+  ASSERT_EQ(eval.status, 0) << eval.err;
+  const auto score = nlohmann::json::parse(eval.out);
+  EXPECT_NEAR(score["bits_per_token"].get<double>(), 8, 1);  // hardly trained: of 259 pixels any
+
+  run_ = dir_ / "out-of-nothing";
+  WriteText(dir_ / "deep.npy", NpyFile("<u2", "(200, 2, 3)", pixels));
+  ExpectError(RunTool(Words({"--data", dir_ / "deep.npy"})), 1,
+              "deep.npy: given integers ('<u2'), expected unsigned bytes");
+  WriteText(dir_ / "deep.png", Png(1, 2, {1, 2, 3, 4}, {.bits = 16}));
+  ExpectError(RunTool(Words({"--data", dir_ / "deep.png"})), 1,
+              "deep.png: has 16 bits a channel, expected 8");
 }
 
 TEST_F(TrainCommand, RefusesWrongOptions) {

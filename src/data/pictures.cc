@@ -1,0 +1,125 @@
+// Pictures as sequences of their pixels: raster order, channels of a pixel one after the other.
+#include <algorithm>
+#include <filesystem>
+
+#include "core/error_text.h"
+#include "core/hash.h"
+#include "data/sources.h"
+#include "io/npy_bytes.h"
+#include "io/png.h"
+
+namespace favor::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PictureSize {
+  int64_t height = 0, width = 0, channels = 0;
+
+  bool operator==(const PictureSize&) const = default;
+  int64_t Pixels() const { return height * width * channels; }
+  std::string Text() const { return fmt::format("{} × {} × {}", height, width, channels); }
+};
+
+// Takes pictures one at a time and divides them by what they hold.
+class PictureWriter {
+ public:
+  explicit PictureWriter(const DataFormat& format) : format_(format) {}
+
+  void Add(std::span<const uint8_t> pixels) {
+    writer_.Add(SplitOf(HashOf(std::as_bytes(pixels)), format_), pixels);
+  }
+  std::unique_ptr<Dataset> Finish(const std::string& path, const DataOptions& options,
+                                  const PictureSize& size) {
+    return MakeRecordData({.source = path,
+                           .options = options,
+                           .vocabulary = OpenVocabulary("pixels"),
+                           .unit = "dimension",
+                           .splits = writer_.Finish(),
+                           .fingerprint = size.Text() + " pixels, " + writer_.Fingerprint(),
+                           .length = size.Pixels()});
+  }
+
+ private:
+  const DataFormat& format_;
+  RecordWriter writer_{std::nullopt};
+};
+
+std::unique_ptr<Dataset> OpenFiles(const std::string& path, const std::vector<std::string>& files,
+                                   const DataOptions& options) {
+  PictureWriter writer(options.format);
+  PictureSize size;
+  for (const std::string& file : files) {
+    const io::Picture picture = io::ReadPng(file);
+    const PictureSize own{picture.height, picture.width, picture.channels};
+    if (size == PictureSize{}) size = own;
+    if (own != size) {
+      Throw(ErrorCode::kInvalidData, Printable(file),
+            "given a picture of {} (height, width, channels), expected {} as in '{}'", own.Text(),
+            size.Text(), Printable(files.front()));
+    }
+    writer.Add(picture.pixels);
+  }
+  return writer.Finish(path, options, size);
+}
+
+// The pictures of a folder by name; whatever else lies there is a mistake of someone.
+std::vector<std::string> PicturesIn(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    files.push_back(at->path().string());
+  if (error) Throw(ErrorCode::kIo, Printable(folder), "cannot be read: {}", error.message());
+  if (files.empty())
+    Throw(ErrorCode::kInvalidData, Printable(folder), "given an empty folder, expected PNG files");
+  std::ranges::sort(files);
+  for (const std::string& file : files) {
+    std::string extension = fs::path(file).extension().string();
+    std::ranges::transform(extension, extension.begin(),
+                           [](unsigned char c) { return std::tolower(c); });
+    if (extension != ".png" || !fs::is_regular_file(file, error)) {
+      Throw(ErrorCode::kInvalidData, Printable(folder), "holds '{}', expected PNG files alone",
+            Printable(fs::path(file).filename().string()));
+    }
+  }
+  return files;
+}
+
+std::unique_ptr<Dataset> OpenArray(const std::string& path, const DataOptions& options) {
+  const io::NpyBytes array(path);
+  const Shape& shape = array.shape();
+  const bool plain = shape.rank() == 3;
+  const auto refuse = [&](std::string_view expected) {
+    Throw(ErrorCode::kInvalidData, Printable(path), "given shape {}, expected {}", shape.ToString(),
+          expected);
+  };
+  if (!plain && (shape.rank() != 4 || (shape[3] != 1 && shape[3] != 3)))
+    refuse("[pictures, height, width] or [pictures, height, width, 1 or 3 channels]");
+  const PictureSize size{shape[1], shape[2], plain ? 1 : shape[3]};
+  if (shape.Elements() == 0) refuse("at least one picture of one pixel");
+  if (size.Pixels() > io::kMostPictureBytes)
+    refuse(fmt::format("pictures of at most {} bytes", io::kMostPictureBytes));
+  PictureWriter writer(options.format);
+  std::vector<uint8_t> pixels(static_cast<size_t>(size.Pixels()));
+  for (int64_t i = 0; i < shape[0]; ++i) {
+    array.Read(i * size.Pixels(), pixels);
+    writer.Add(pixels);
+  }
+  return writer.Finish(path, options, size);
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> OpenPictures(const std::string& path, const DataOptions& options) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return OpenFiles(path, PicturesIn(path), options);
+  io::InputFile file(path);
+  if (!file.Size())
+    Throw(ErrorCode::kIo, Printable(path), "given a device or pipe, expected a file or folder");
+  std::string start(io::kNpyMagic.size(), '\0');
+  start.resize(file.Read(std::as_writable_bytes(std::span(start))));
+  if (start == io::kNpyMagic || path.ends_with(".npy")) return OpenArray(path, options);
+  return OpenFiles(path, {path}, options);
+}
+
+}  // namespace favor::data

@@ -1,0 +1,27 @@
+// PNG pictures of 8 bits a channel, grey or RGB: values as they are stored, no colour management.
+#ifndef FAVOR_IO_PNG_H_
+#define FAVOR_IO_PNG_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace favor::io {
+
+constexpr int64_t kMostPictureBytes = int64_t{1} << 28;
+
+struct Picture {
+  int64_t height = 0, width = 0, channels = 0;
+  std::vector<uint8_t> pixels;  // [height, width, channels]
+};
+
+// Throws kInvalidData where a picture is of another kind (other depths, palettes, transparency),
+// larger than kMostPictureBytes, or damaged; `name` stands for the path in errors.
+Picture ParsePng(std::span<const std::byte> bytes, const std::string& name);
+Picture ReadPng(const std::string& path);
+
+}  // namespace favor::io
+
+#endif  // FAVOR_IO_PNG_H_
