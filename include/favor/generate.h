@@ -1,11 +1,9 @@
 // Models put to use: a context that grows token by token, and the choice of the next token.
 //
 //   favor::Decoder decoder(model, context);
-//   decoder.Read(vocabulary->Encode("In the beginning", "prompt"));
-//   for (int64_t i = 0; i < 100; ++i) {
-//     const int32_t token = favor::Sample(decoder.Logits(), {.temperature = 0.8}, i);
-//     decoder.Read({&token, 1});
-//   }
+//   decoder.Read(vocabulary.Encode("In the beginning", "prompt"));
+//   auto [tokens, ended] = favor::Generate(decoder, vocabulary, {.temperature = 0.8}, 100);
+//   std::cout << vocabulary.Decode(tokens);
 //
 // With linear attention a token costs the same after a hundred others as after a million: all that
 // is kept of them is a state of fixed size. Exact attention keeps every key and value.
@@ -13,6 +11,7 @@
 #define FAVOR_GENERATE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +19,7 @@
 
 #include "favor/context.h"
 #include "favor/model.h"
+#include "favor/vocabulary.h"
 
 namespace favor {
 
@@ -67,6 +67,17 @@ struct SamplingOptions {
 // pure function of its arguments. Ties go to the smaller token. Throws kInvalidOption for options
 // that cannot be and kInvalidData for logits that are not finite.
 int32_t Sample(std::span<const float> logits, const SamplingOptions& options, uint64_t draw);
+
+struct Generated {
+  std::vector<int32_t> tokens;  // without the end token
+  bool ended = false;           // the model drew the end of a record
+};
+
+// Draws tokens and reads them, `most` at most, until a record ends; special tokens are not drawn.
+// Several samples of one seed differ by their number. `each` sees a token as it comes.
+Generated Generate(Decoder& decoder, const Vocabulary& vocabulary, SamplingOptions options,
+                   int64_t most, uint64_t sample = 0,
+                   const std::function<void(int32_t)>& each = {});
 
 }  // namespace favor
 

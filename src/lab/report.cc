@@ -14,6 +14,8 @@ constexpr const char* kStyle =
     "th,td{padding:.2rem .6rem;border-bottom:1px solid #e4e4e4;text-align:left;white-space:nowrap}"
     "th{border-bottom:2px solid #888}.n{text-align:right}.scroll{overflow-x:auto}"
     "svg{max-width:100%;height:auto}code{background:#f3f3f3;padding:.1rem .3rem;border-radius:3px}"
+    "pre{background:#f7f7f7;padding:.6rem .8rem;border-radius:4px;white-space:pre-wrap;"
+    "overflow-wrap:anywhere;font-size:.85rem}"
     "footer{margin-top:3rem;color:#666;font-size:.85rem}figure{margin:1rem "
     "0}figcaption{color:#444;font-size:.9rem}";
 
@@ -26,6 +28,14 @@ void Report::AddText(const std::string& paragraph) {
 void Report::AddTable(const Table& table) {
   tables_.push_back(table);
   body_ += table.ToHtml();
+}
+
+void Report::AddHeading(const std::string& heading) {
+  body_ += "<h2>" + EscapeHtml(heading) + "</h2>\n";
+}
+
+void Report::AddPreformatted(const std::string& text) {
+  body_ += "<pre>" + EscapeHtml(text) + "</pre>\n";
 }
 
 void Report::AddPlot(const Plot& plot) {

@@ -18,6 +18,9 @@ class Report {
   void AddText(const std::string& paragraph);
   void AddTable(const Table& table);
   void AddPlot(const Plot& plot);
+  void AddHeading(const std::string& heading);
+  // As it is, in letters of one width; long lines wrap.
+  void AddPreformatted(const std::string& text);
 
   const std::vector<Table>& tables() const { return tables_; }
   bool plots_missing() const { return plots_missing_; }  // gnuplot was not there

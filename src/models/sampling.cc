@@ -79,4 +79,26 @@ int32_t Sample(std::span<const float> logits, const SamplingOptions& options, ui
   return tokens[count - 1];
 }
 
+Generated Generate(Decoder& decoder, const Vocabulary& vocabulary, SamplingOptions options,
+                   int64_t most, uint64_t sample, const std::function<void(int32_t)>& each) {
+  const std::optional<int32_t> end = vocabulary.special().end;
+  std::vector<int32_t> never(options.never.begin(), options.never.end());
+  for (int64_t token = vocabulary.ordinary(); token < vocabulary.size(); ++token) {
+    if (token != end) never.push_back(static_cast<int32_t>(token));
+  }
+  options.never = never;
+  constexpr int kSampleShift = 40;  // tokens of one sample never reach the next one's draws
+  Generated generated;
+  for (int64_t i = 0; i < most; ++i) {
+    const int32_t token =
+        Sample(decoder.Logits(), options, (sample << kSampleShift) + static_cast<uint64_t>(i));
+    generated.ended = token == end;
+    if (generated.ended) break;
+    generated.tokens.push_back(token);
+    if (each) each(token);
+    if (i + 1 < most) decoder.Read({&token, 1});
+  }
+  return generated;
+}
+
 }  // namespace favor

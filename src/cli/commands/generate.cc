@@ -51,11 +51,6 @@ void WriteOut(std::string_view text) {
     Throw(ErrorCode::kIo, "standard output", "writing failed");
 }
 
-struct Sampled {
-  std::vector<int32_t> tokens;
-  bool ended = false;  // by the model itself
-};
-
 // Text written as its tokens come. A character may take several: nothing is written while the end
 // of the text is no character yet.
 class StreamedText {
@@ -80,32 +75,6 @@ class StreamedText {
   std::vector<int32_t> tokens_;  // the last one written, and those that are not yet
   size_t anchor_ = 0;
 };
-
-// One continuation, written out as it grows.
-Sampled Continue(const Arguments& a, const Vocabulary& vocabulary, int64_t number,
-                 Decoder& decoder) {
-  const SpecialTokens special = vocabulary.special();
-  std::vector<int32_t> never;
-  for (auto token = static_cast<int32_t>(vocabulary.ordinary()); token < vocabulary.size();
-       ++token) {
-    if (!special.end || token != *special.end) never.push_back(token);
-  }
-  SamplingOptions options = a.sampling;
-  options.never = never;
-  options.seed = static_cast<uint64_t>(a.seed);
-  Sampled result;
-  StreamedText streamed(vocabulary);
-  for (int64_t i = 0; i < a.tokens; ++i) {
-    const auto draw = static_cast<uint64_t>(number) << 40 | static_cast<uint64_t>(i);
-    const int32_t token = Sample(decoder.Logits(), options, draw);
-    result.ended = special.end && token == *special.end;
-    if (result.ended) break;
-    result.tokens.push_back(token);
-    decoder.Read({&token, 1});
-    if (!a.json) streamed.Add(token);
-  }
-  return result;
-}
 
 void Run(const Arguments& a) {
   if (a.model.empty())
@@ -145,7 +114,13 @@ void Run(const Arguments& a) {
   for (int64_t number = 0; number < a.samples; ++number) {
     Decoder own = decoder.Clone();
     if (!a.json && records) WriteOut(fmt::format(">sample{}\n{}", number + 1, PromptText(a)));
-    const Sampled sampled = Continue(a, vocabulary, number, own);
+    StreamedText streamed(vocabulary);
+    SamplingOptions sampling = a.sampling;
+    sampling.seed = static_cast<uint64_t>(a.seed);
+    const Generated sampled = Generate(own, vocabulary, sampling, a.tokens,
+                                       static_cast<uint64_t>(number), [&](int32_t token) {
+                                         if (!a.json) streamed.Add(token);
+                                       });
     drawn += static_cast<int64_t>(sampled.tokens.size());
     if (a.json) {
       samples.push_back({{"text", vocabulary.Decode(sampled.tokens)},

@@ -6,6 +6,7 @@
 #include "cli/run_options.h"
 #include "core/error_text.h"
 #include "favor/train.h"
+#include "lab/run_report.h"
 
 namespace favor::cli {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 struct Arguments {
   RunConfigOptions run;
   std::string out;
-  bool resume = false, quiet = false, json = false;
+  bool resume = false, no_report = false, quiet = false, json = false;
   int64_t threads = 0;
 };
 
@@ -49,6 +50,7 @@ void Run(const Arguments& a) {
   const Context context({.threads = static_cast<int>(a.threads)});
   const TrainResult result =
       Train(config, {.out = a.out, .resume = a.resume, .quiet = a.quiet}, context);
+  if (!a.no_report) lab::WriteRunReport(a.out, context, a.quiet);
   if (a.json) return PrintJson(nlohmann::json(ToJson(result)));
   fmt::print("{} steps, {} tokens, {:.1f} s{}\n", result.steps, result.tokens, result.seconds,
              result.stopped_early ? " (stopped early)" : "");
@@ -58,7 +60,7 @@ void Run(const Arguments& a) {
                result.valid->BitsPerToken());
     fmt::print("best: loss {:.4f} at step {}\n", result.best_loss, result.best_step);
   }
-  fmt::print("run: {}\n", Printable(a.out));
+  fmt::print("run: {}{}\n", Printable(a.out), a.no_report ? "" : " (report.html)");
 }
 
 }  // namespace
@@ -74,9 +76,10 @@ Command TrainCommand() {
             Arguments& a = *arguments;
             AddPath(app, "--out", "DIR", a.out,
                     "Folder of the run: config.json, log.jsonl, last.safetensors, "
-                    "best.safetensors");
+                    "best.safetensors, report.html");
             app.add_flag("--resume", a.resume,
                          "Continue the run in --out, bit for bit; start it where there is none");
+            app.add_flag("--no-report", a.no_report, "Do not write report.html at the end");
             a.run.Add(app);
             AddThreads(app, a.threads);
             app.add_flag("--quiet", a.quiet, "No progress on stderr");

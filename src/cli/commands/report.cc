@@ -1,0 +1,72 @@
+// favor report DIR…: a page about one run, or about several beside each other.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "core/error_text.h"
+#include "io/atomic_file.h"
+#include "lab/run_report.h"
+
+namespace favor::cli {
+namespace {
+
+struct Arguments {
+  lab::RunReportOptions options;
+  std::string out;
+  int64_t threads = 0;
+  bool json = false;
+};
+
+void Run(Arguments& a) {
+  if (a.options.folders.empty())
+    Throw(ErrorCode::kInvalidOption, "report", "given nothing, expected folders of runs");
+  if (a.out.empty()) {
+    a.out = a.options.folders.size() > 1
+                ? "report.html"
+                : (std::filesystem::path(a.options.folders[0]) / "report.html").string();
+  }
+  CheckFiles("report", {a.out}, {});
+  a.options.command = "favor report";
+  for (const std::string& folder : a.options.folders) a.options.command += " " + folder;
+  if (!a.options.lengths.empty())
+    a.options.command += fmt::format(" --lengths {}", fmt::join(a.options.lengths, ","));
+  if (a.options.folders.size() > 1) a.options.command += " --out " + a.out;
+  const Context context({.threads = static_cast<int>(a.threads)});
+  nlohmann::ordered_json results = nlohmann::ordered_json::object();
+  const lab::Report report = lab::MakeRunReport(a.options, context, results);
+  io::WriteFileAtomically(a.out, report.ToHtml());
+  if (report.plots_missing())
+    fmt::print(stderr,
+               "favor: warning: report: gnuplot is not installed, the report has no plots\n");
+  if (a.json) return PrintJson(nlohmann::json(results));
+  fmt::print("{}\n{}\nreport  {}\n", report.tables()[0].ToText(), report.tables()[1].ToText(),
+             a.out);
+}
+
+}  // namespace
+
+Command ReportCommand() {
+  return {.name = "report",
+          .summary = "Write a page about one run, or several beside each other",
+          .example = "favor report linear exact --lengths 256,1024,4096 --out report.html",
+          .setup = [](CLI::App& app) -> std::function<void()> {
+            const auto arguments = std::make_shared<Arguments>();
+            Arguments& a = *arguments;
+            app.add_option("folders", a.options.folders, "Folders of runs")->option_text("DIR…");
+            AddPath(app, "--out", "FILE.html", a.out,
+                    "The page (default: report.html in the folder, or here for several)");
+            AddIntegers(app, "--lengths", 1, int64_t{1} << 22, a.options.lengths,
+                        "Also measure the time of a token at these lengths");
+            AddInteger(app, "--samples", 0, 1000, a.options.samples, "Samples of each model");
+            AddInteger(app, "--evaluate", 1, int64_t{1} << 40, a.options.evaluate,
+                       "Targets of the test split to answer");
+            AddThreads(app, a.threads);
+            app.add_flag("--json", a.json, "Print the figures as JSON");
+            app.add_flag("--quiet", a.options.quiet, "No progress on stderr");
+            return [arguments] { Run(*arguments); };
+          }};
+}
+
+}  // namespace favor::cli

@@ -1,0 +1,126 @@
+#include "lab/run_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/error_text.h"
+#include "core/json_text.h"
+#include "io/input_file.h"
+#include "models/checkpoint.h"
+
+namespace favor::lab {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double NumberOf(const Json& json, const char* key) {
+  return json.contains(key) && json[key].is_number() ? json[key].get<double>() : 0;
+}
+
+void ReadLog(const std::string& path, RunFolder& run) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return;
+  std::istringstream lines(io::ReadRegularFile(path));
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = ParseJson(line);
+    if (!json.is_object() || !json.contains("step")) continue;
+    const LogPoint point{.step = static_cast<int64_t>(NumberOf(json, "step")),
+                         .tokens = static_cast<int64_t>(NumberOf(json, "tokens")),
+                         .loss = NumberOf(json, "loss"),
+                         .accuracy = NumberOf(json, "accuracy"),
+                         .tokens_per_second = NumberOf(json, "tokens_per_second")};
+    (json.contains("split") ? run.evaluations : run.steps).push_back(point);
+  }
+}
+
+// An argument as a shell reads it.
+std::string Quoted(const std::string& text) {
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("-_./:,=+").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, plain)) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace
+
+std::string RunFolder::Name() const {
+  std::filesystem::path folder(path);
+  if (!folder.has_filename()) folder = folder.parent_path();
+  return folder.filename().string();
+}
+
+std::string RunFolder::Attention() const {
+  const ModelConfig& model = config.model;
+  if (model.attention != "linear") return model.attention + " attention";
+  return fmt::format("linear attention ({}, {} features)", model.features.map,
+                     model.features.features);
+}
+
+std::optional<LogPoint> RunFolder::Best() const {
+  if (evaluations.empty()) return std::nullopt;
+  return *std::ranges::min_element(evaluations, {}, &LogPoint::loss);
+}
+
+double RunFolder::TokensPerSecond() const {
+  std::vector<double> rates;
+  for (const LogPoint& step : steps) rates.push_back(step.tokens_per_second);
+  if (rates.empty()) return 0;
+  const auto middle = rates.begin() + std::ssize(rates) / 2;
+  std::ranges::nth_element(rates, middle);
+  return *middle;
+}
+
+double RunFolder::Seconds() const {
+  double seconds = 0;
+  int64_t before = 0;
+  for (const LogPoint& step : steps) {
+    if (step.tokens_per_second > 0)
+      seconds += static_cast<double>(step.tokens - before) / step.tokens_per_second;
+    before = step.tokens;
+  }
+  return seconds;
+}
+
+RunFolder ReadRunFolder(const std::string& path) {
+  const std::optional<RunConfig> config = FindRun(path);
+  if (!config) Throw(ErrorCode::kInvalidData, Printable(path), "holds no run of favor train");
+  RunFolder run{.path = path, .config = *config};
+  ReadLog((std::filesystem::path(path) / models::kLogName).string(), run);
+  return run;
+}
+
+std::string CommandOf(const RunConfig& config, const std::string& out) {
+  RunConfig standard;
+  standard.format.kind = KindOf(config.data, standard.format);  // what auto gives
+  const Json have = Json::parse(ToJson(config)), usual = Json::parse(ToJson(standard));
+  std::string command = "favor train";
+  const auto add = [&](const std::string& key, const Json& value, const Json& normal) {
+    // These follow from the data and the length.
+    if (key == "vocab" || key == "classes" || key == "causal" || key == "max_length") return;
+    if (value == normal || value.is_null()) return;
+    std::string option = "--" + key;
+    std::ranges::replace(option, '_', '-');
+    if (value.is_boolean()) {
+      command += fmt::format(" {}{}", option, value.get<bool>() ? "" : "=false");
+    } else {
+      command +=
+          " " + option + " " + Quoted(value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  };
+  for (const auto& [key, value] : have.items()) {
+    if (!value.is_object()) {
+      if (key != "favor") add(key, value, usual[key]);
+      continue;
+    }
+    for (const auto& [inner, item] : value.items()) add(inner, item, usual[key][inner]);
+  }
+  return command + " --out " + Quoted(out);
+}
+
+}  // namespace favor::lab
