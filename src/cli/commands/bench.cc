@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/bench_generate.h"
 #include "cli/bench_train.h"
 #include "cli/command.h"
 #include "cli/options.h"
@@ -146,9 +147,12 @@ Command BenchCommand() {
             AddPath(*attention, "--plot", "FILE.svg", a.plot,
                     "Draw time over length, log–log, with the fitted exponents");
             attention->add_flag("--quiet", a.options.quiet, "No progress on stderr");
-            const std::function<void()> train = AddBenchTrain(app);
-            return
-                [arguments, attention, train] { attention->parsed() ? Run(*arguments) : train(); };
+            const std::function<void()> train = AddBenchTrain(app), generate = AddBenchGenerate(app);
+            return [arguments, &app, train, generate] {
+              if (app.got_subcommand("train")) return train();
+              if (app.got_subcommand("generate")) return generate();
+              Run(*arguments);
+            };
           }};
 }
 

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <cmath>
 #include <map>
 
 #include "cli/command.h"
@@ -10,8 +10,6 @@
 #include "core/error_text.h"
 #include "core/progress.h"
 #include "favor/train.h"
-#include "models/checkpoint.h"
-#include "models/network.h"
 
 namespace favor::cli {
 namespace {
@@ -26,10 +24,9 @@ void Run(const Arguments& a) {
   if (a.model.empty())
     Throw(ErrorCode::kInvalidOption, "eval: --model",
           "given nothing, expected a checkpoint or the folder of a run");
-  const auto checkpoint = models::OpenCheckpoint(a.model);
-  RunConfig run;  // that the model was trained with
-  ReadRunConfig(checkpoint->info().config, checkpoint->name(), run);
-  Model model(checkpoint->MakeNetwork());
+  TrainedModel trained = LoadTrained(a.model);
+  RunConfig& run = trained.config;  // that the model was trained with
+  Model& model = trained.model;
   if (!a.data.empty()) run.data = a.data;
   const auto data = OpenData(run);
   if (data->vocab() != model.config().vocab || data->classes() != model.config().classes) {
@@ -55,29 +52,45 @@ void Run(const Arguments& a) {
     progress.Update(i + 1, fmt::format("loss {:.4f}", score.MeanLoss()));
   }
   if (score.count == 0)
-    Throw(ErrorCode::kInvalidData, "eval", "the {} split asks for nothing", a.split);
+    Throw(ErrorCode::kInvalidData, Printable(run.data), "its {} split asks for nothing", a.split);
   // Of an answer that is always the same: the most frequent target.
   int64_t most = 0;
   for (const auto& [target, count] : frequency) most = std::max(most, count);
   const double baseline = static_cast<double>(most) / static_cast<double>(score.count);
+  const SplitSummary summary = data->Summary(split);
+  // Per word and character of the original text (Performers paper, A.1.1): a loss a token says
+  // little across vocabularies.
+  const bool words = summary.words > 0 && data->classes() == 0;
+  const double word_perplexity = std::exp(score.MeanLoss() * summary.TokensPerWord()),
+               bits_per_character = score.BitsPerToken() * summary.TokensPerCharacter();
   if (a.json) {
-    PrintJson({{"model", checkpoint->name()},
-               {"data", run.data},
-               {"split", a.split},
-               {"length", length},
-               {"tokens", score.count},
-               {"loss", score.MeanLoss()},
-               {"accuracy", score.Accuracy()},
-               {"baseline_accuracy", baseline},
-               {"perplexity", score.Perplexity()},
-               {"bits_per_token", score.BitsPerToken()}});
-    return;
+    nlohmann::ordered_json json = {{"model", trained.path},
+                                   {"data", run.data},
+                                   {"split", a.split},
+                                   {"length", length},
+                                   {"tokens", score.count},
+                                   {"loss", score.MeanLoss()},
+                                   {"accuracy", score.Accuracy()},
+                                   {"baseline_accuracy", baseline},
+                                   {"perplexity", score.Perplexity()},
+                                   {"bits_per_token", score.BitsPerToken()},
+                                   {"token", data->Unit()}};
+    if (words) {
+      json["tokens_per_word"] = summary.TokensPerWord();
+      json["word_perplexity"] = word_perplexity;
+      json["bits_per_character"] = bits_per_character;
+    }
+    return PrintJson(nlohmann::json(json));
   }
   fmt::print(
       "{} of {}: {} targets, loss {:.4f}, accuracy {:.4f} (always the same answer: {:.4f}), "
-      "perplexity {:.3f}, {:.4f} bits a token\n",
+      "perplexity {:.3f}, {:.4f} bits a {}\n",
       a.split, Printable(run.data), score.count, score.MeanLoss(), score.Accuracy(), baseline,
-      score.Perplexity(), score.BitsPerToken());
+      score.Perplexity(), score.BitsPerToken(), data->Unit());
+  if (words) {
+    fmt::print("words: {:.3f} tokens each, perplexity {:.4g}; {:.4f} bits a character\n",
+               summary.TokensPerWord(), word_perplexity, bits_per_character);
+  }
 }
 
 }  // namespace
