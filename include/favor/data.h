@@ -80,6 +80,10 @@ struct SplitSummary {
   double MeanLength() const;
   double LengthDeviation() const;
   double MedianLength() const;
+  // What a mean loss of tokens is multiplied by to be one of words or characters: perplexity of
+  // words is e^(loss · TokensPerWord()) (Choromanski et al. 2021, A.1.1). 0 where there are none.
+  double TokensPerWord() const;
+  double TokensPerCharacter() const;
 };
 
 struct BatchRequest {

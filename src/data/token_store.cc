@@ -33,6 +33,14 @@ double SplitSummary::MedianLength() const {
   return static_cast<double>(ranked((records - 1) / 2) + ranked(records / 2)) / 2;
 }
 
+double SplitSummary::TokensPerWord() const {
+  return words == 0 ? 0 : static_cast<double>(tokens) / static_cast<double>(words);
+}
+
+double SplitSummary::TokensPerCharacter() const {
+  return characters == 0 ? 0 : static_cast<double>(tokens) / static_cast<double>(characters);
+}
+
 namespace data {
 namespace {
 

@@ -1,0 +1,53 @@
+#include "data/text_file.h"
+
+#include "core/utf8.h"
+#include "io/byte_stream.h"
+#include "io/scratch_file.h"
+
+namespace favor::data {
+
+std::shared_ptr<const io::InputFile> OpenPlain(const std::string& path) {
+  io::ByteStream stream(path);
+  if (!stream.compressed()) return std::make_shared<const io::InputFile>(path);
+  io::ScratchFile scratch;
+  for (std::string_view piece = stream.Next(); !piece.empty(); piece = stream.Next())
+    scratch.Append(std::as_bytes(std::span(piece)));
+  return scratch.Finish();
+}
+
+void TextCounter::Add(std::string_view text) {
+  for (const char c : text) {
+    const bool space = c == ' ' || (c >= '\t' && c <= '\r');
+    words_ += !space && between_ ? 1 : 0;
+    between_ = space;
+    characters_ += ContinuesCodePoint(c) ? 0 : 1;
+  }
+}
+
+void TextCounter::Store(SplitSummary& summary) const {
+  summary.words = words_;
+  summary.characters = characters_;
+}
+
+size_t NextCut(std::string_view text, bool last) {
+  const size_t line = text.substr(0, kLongestCut).find('\n');
+  if (line != std::string_view::npos) return line + 1;
+  if (text.size() <= kLongestCut) return last ? text.size() : 0;
+  size_t cut = kLongestCut;
+  while (cut > kLongestCut - 3 && ContinuesCodePoint(text[cut])) --cut;
+  return cut;
+}
+
+int64_t NextBoundary(const io::InputFile& file, int64_t at, int64_t end) {
+  constexpr int64_t kReach = 1 << 16;
+  if (at <= 0 || at >= end) return std::clamp<int64_t>(at, 0, end);
+  std::string text(static_cast<size_t>(std::min(kReach, end - at + 1)), '\0');
+  file.ReadAt(at - 1, std::as_writable_bytes(std::span(text)));  // a line may begin right here
+  if (const size_t line = text.find('\n'); line != std::string::npos)
+    return at + static_cast<int64_t>(line);
+  size_t skip = 1;
+  while (skip < std::min<size_t>(text.size(), 4) && ContinuesCodePoint(text[skip])) ++skip;
+  return at + static_cast<int64_t>(skip) - 1;
+}
+
+}  // namespace favor::data
