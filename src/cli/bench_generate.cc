@@ -33,12 +33,9 @@ nlohmann::ordered_json ToJson(const lab::GenerateBench& bench) {
                     {"copy_seconds", row.copy_seconds},
                     {"share_of_copy", row.ShareOfCopy()}});
   }
-  return {{"version", FAVOR_VERSION},
-          {"simd", SimdName()},
-          {"threads", bench.threads},
-          {"attention", bench.options.model.attention},
-          {"weight_bytes", bench.weight_bytes},
-          {"rows", rows}};
+  return {{"version", FAVOR_VERSION},           {"simd", SimdName()},
+          {"threads", bench.threads},           {"attention", bench.options.model.attention},
+          {"weight_bytes", bench.weight_bytes}, {"rows", rows}};
 }
 
 void Run(Arguments& a) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/error_text.h"
+#include "data/sentencepiece.h"
 #include "data/sources.h"
 #include "favor/data.h"
 
@@ -98,7 +99,8 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const std::string& source,
   const std::string kind = KindOf(source, format);
   if (kind == "fasta") return OpenVocabulary(format.alphabet);
   if (kind == "pictures") return OpenVocabulary("pixels");
-  return OpenVocabulary("bytes");
+  return format.tokenizer.empty() ? OpenVocabulary("bytes")
+                                  : data::OpenSentencePiece(format.tokenizer);
 }
 
 std::unique_ptr<Dataset> OpenData(const std::string& source, const DataOptions& options) {

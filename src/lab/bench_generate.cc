@@ -56,8 +56,8 @@ GenerateBench RunGenerateBench(const GenerateBenchOptions& options, const Contex
     constexpr int64_t kPiece = 4096;
     double reading = 0;
     while (decoder.tokens() < length) {
-      const auto piece = Noise(decoder.tokens(), std::min(kPiece, length - decoder.tokens()),
-                               options.model.vocab);
+      const auto piece =
+          Noise(decoder.tokens(), std::min(kPiece, length - decoder.tokens()), options.model.vocab);
       reading += LeastSeconds(1, [&] { decoder.Read(piece); });
       progress.Update(decoder.tokens(), fmt::format("context {}", length));
     }
@@ -93,13 +93,12 @@ Table GenerateBench::ToTable() const {
                   "of copy"}};
   for (const GenerateBenchRow& row : rows) {
     const auto bytes = static_cast<double>(weight_bytes + row.state_bytes);
-    table.rows.push_back({std::to_string(row.context),
-                          fmt::format("{:.0f}", row.read_tokens_per_second),
-                          fmt::format("{:.1f}", 1 / row.seconds),
-                          fmt::format("{:.3f}", 1e3 * row.seconds),
-                          fmt::format("{:.3f}", static_cast<double>(row.state_bytes) / 1e6),
-                          fmt::format("{:.2f}", bytes / row.copy_seconds / 1e9),
-                          fmt::format("{:.0f} %", 100 * row.ShareOfCopy())});
+    table.rows.push_back(
+        {std::to_string(row.context), fmt::format("{:.0f}", row.read_tokens_per_second),
+         fmt::format("{:.1f}", 1 / row.seconds), fmt::format("{:.3f}", 1e3 * row.seconds),
+         fmt::format("{:.3f}", static_cast<double>(row.state_bytes) / 1e6),
+         fmt::format("{:.2f}", bytes / row.copy_seconds / 1e9),
+         fmt::format("{:.0f} %", 100 * row.ShareOfCopy())});
   }
   return table;
 }

@@ -208,7 +208,9 @@ class Page {
     const auto plot = [&](const std::string& title, const std::string& label,
                           double LogPoint::*value) {
       Plot curves{.title = title,
-                  .caption = "Lines: the valid split. Dots: training, the mean of some steps, without the first tenth.",
+                  .caption =
+                      "Lines: the valid split. Dots: training, the mean of some steps, without the "
+                      "first tenth.",
                   .x_label = "step",
                   .y_label = label};
       int color = 0;
@@ -220,7 +222,8 @@ class Page {
         // About forty dots: each the mean of the steps since the one before.
         const auto& steps = subject.run.steps;
         const size_t together = std::max<size_t>(1, steps.size() / 40);
-        for (size_t first = steps.size() / 10; first + together <= steps.size(); first += together) {
+        for (size_t first = steps.size() / 10; first + together <= steps.size();
+             first += together) {
           double sum = 0;
           for (size_t i = first; i < first + together; ++i) sum += steps[i].*value;
           dots.points.emplace_back(static_cast<double>(steps[first + together - 1].step),

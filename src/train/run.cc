@@ -117,6 +117,9 @@ class Run {
         io::WriteFileAtomically(Path(models::kConfigName), ToJson(trainer_.config()));
       return;
     }
+    // A copy: without it the model's tokens would mean nothing.
+    if (const std::string& tokenizer = trainer_.config().format.tokenizer; !tokenizer.empty())
+      io::WriteFileAtomically(Path(models::kTokenizerName), io::ReadRegularFile(tokenizer));
     io::WriteFileAtomically(Path(models::kConfigName), ToJson(trainer_.config()));
     SaveLast();
   }

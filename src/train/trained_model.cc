@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include "core/error_text.h"
 #include "favor/train.h"
 #include "models/checkpoint.h"
@@ -8,6 +10,12 @@ TrainedModel LoadTrained(const std::string& path) {
   const auto checkpoint = models::OpenCheckpoint(path);
   RunConfig config;
   ReadRunConfig(checkpoint->info().config, checkpoint->name(), config);
+  // The run's own copy, where it is: the file that it was made from may be gone.
+  const auto copy =
+      std::filesystem::path(checkpoint->name()).parent_path() / models::kTokenizerName;
+  std::error_code ignored;
+  if (!config.format.tokenizer.empty() && std::filesystem::exists(copy, ignored))
+    config.format.tokenizer = copy.string();
   auto vocabulary = VocabularyOf(config.data, config.format);
   Model model(checkpoint->MakeNetwork());
   if (vocabulary->size() != model.config().vocab) {

@@ -54,11 +54,12 @@ TEST_P(MatmulTest, FastEqualsReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, MatmulTest,
-                         testing::Values(MatmulCase{1, 1, 1}, MatmulCase{7, 5, 3},
-                                         MatmulCase{6, 16, 64}, MatmulCase{13, 33, 65},
-                                         MatmulCase{200, 258, 130}, MatmulCase{17, 300, 64},
-                                         MatmulCase{193, 16, 200}, MatmulCase{10, 20, 5000},
-                                         MatmulCase{64, 64, 2048}));
+                         testing::Values(MatmulCase{1, 1, 1}, MatmulCase{1, 701, 517},
+                                         MatmulCase{3, 9, 31}, MatmulCase{4, 130, 2048},
+                                         MatmulCase{7, 5, 3}, MatmulCase{6, 16, 64},
+                                         MatmulCase{13, 33, 65}, MatmulCase{200, 258, 130},
+                                         MatmulCase{17, 300, 64}, MatmulCase{193, 16, 200},
+                                         MatmulCase{10, 20, 5000}, MatmulCase{64, 64, 2048}));
 
 TEST(Matmul, SameBitsForAnyNumberOfThreads) {
   const Tensor a = Random(3000, 70, "a"), b = Random(3000, 50, "b");

@@ -147,7 +147,8 @@ Command BenchCommand() {
             AddPath(*attention, "--plot", "FILE.svg", a.plot,
                     "Draw time over length, log–log, with the fitted exponents");
             attention->add_flag("--quiet", a.options.quiet, "No progress on stderr");
-            const std::function<void()> train = AddBenchTrain(app), generate = AddBenchGenerate(app);
+            const std::function<void()> train = AddBenchTrain(app),
+                                        generate = AddBenchGenerate(app);
             return [arguments, &app, train, generate] {
               if (app.got_subcommand("train")) return train();
               if (app.got_subcommand("generate")) return generate();

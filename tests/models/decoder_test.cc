@@ -1,0 +1,302 @@
+// A context that grows: the same logits as the model's own parallel pass, at every position.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+
+#include "favor/error.h"
+#include "favor/generate.h"
+#include "tests/models/small_models.h"
+#include "tests/temp_dir.h"
+
+namespace favor {
+namespace {
+
+ModelConfig DecoderConfig() {
+  ModelConfig config = SmallConfig();
+  config.vocab = 23;
+  config.width = 32;
+  config.heads = 4;
+  config.ff = 48;
+  config.features.features = 24;
+  config.positions = "rotary";
+  return config;
+}
+
+std::vector<int32_t> Tokens(int64_t count, int64_t vocab) {
+  return SmallBatch({.vocab = vocab}, 1, count).tokens;
+}
+
+size_t Largest(std::span<const float> logits) {
+  return static_cast<size_t>(std::ranges::max_element(logits) - logits.begin());
+}
+
+// Reads `pieces` tokens at a time and compares the logits behind each piece with the parallel pass.
+void ExpectSameAsParallel(const ModelConfig& config, int64_t length, int64_t piece,
+                          const std::string& what) {
+  const Context context({.threads = 2});
+  Model model(config, 3);
+  const std::vector<int32_t> tokens = Tokens(length, config.vocab);
+  const Tensor parallel = model.Logits({.batch = 1, .length = length, .tokens = tokens}, context);
+  Decoder decoder(model, context);
+  for (int64_t at = 0; at < length; at += piece) {
+    const int64_t count = std::min(piece, length - at);
+    decoder.Read(std::span(tokens).subspan(static_cast<size_t>(at), static_cast<size_t>(count)));
+    ASSERT_EQ(decoder.tokens(), at + count);
+    const std::span<const float> row(parallel.Data<float>() + (at + count - 1) * config.vocab,
+                                     static_cast<size_t>(config.vocab));
+    EXPECT_EQ(Largest(decoder.Logits()), Largest(row)) << what << " " << at;
+    for (size_t i = 0; i < row.size(); ++i)
+      ASSERT_NEAR(decoder.Logits()[i], row[i], 2e-4) << what << " token " << at << " logit " << i;
+  }
+}
+
+TEST(Decoder, TokenByTokenEqualsTheParallelPass) {
+  for (const char* attention : {"linear", "exact", "identity", "uniform"}) {
+    for (const char* positions : {"learned", "sinusoidal", "rotary"}) {
+      for (const int64_t taps : {0, 3}) {
+        ModelConfig config = DecoderConfig();
+        config.attention = attention;
+        config.positions = positions;
+        config.max_length = 40;
+        config.convolution = taps;
+        config.kv_heads = taps == 0 ? 0 : 2;
+        config.norm = taps == 0 ? "pre" : "post";
+        ExpectSameAsParallel(config, 40, 1,
+                             std::string(attention) + " " + positions + std::to_string(taps));
+      }
+    }
+  }
+}
+
+TEST(Decoder, EveryNonnegativeMapDecodes) {
+  for (const FeatureMapInfo& map : Maps()) {
+    if (!map.nonnegative) continue;  // denominators near 0 magnify rounding without a bound
+    ModelConfig config = DecoderConfig();
+    config.features.map = map.name;
+    ExpectSameAsParallel(config, 30, 1, std::string(map.name));
+  }
+}
+
+// Longer than the chunks in which prompts are read; pieces that fit no tile.
+TEST(Decoder, PiecesOfAnySizeAgree) {
+  for (const char* attention : {"linear", "exact", "uniform"}) {
+    ModelConfig config = DecoderConfig();
+    config.attention = attention;
+    config.convolution = 4;
+    for (const int64_t piece : {2, 67, 700, 1300})
+      ExpectSameAsParallel(config, 1300, piece, std::string(attention) + std::to_string(piece));
+  }
+}
+
+TEST(Decoder, StatesOfLinearAttentionDoNotGrow) {
+  const Context context({.threads = 1});
+  ModelConfig config = DecoderConfig();
+  Model linear(config, 1);
+  config.attention = "exact";
+  Model exact(config, 1);
+  Decoder a(linear, context), b(exact, context);
+  a.Read(Tokens(10, 23));
+  b.Read(Tokens(10, 23));
+  const int64_t linear_bytes = a.StateBytes(), exact_bytes = b.StateBytes();
+  a.Read(Tokens(90, 23));
+  b.Read(Tokens(90, 23));
+  EXPECT_EQ(a.StateBytes(), linear_bytes);
+  EXPECT_EQ(b.StateBytes(), 10 * exact_bytes);
+  EXPECT_EQ(exact_bytes, 10 * 2 /*layers*/ * 2 /*k, v*/ * 32 * 4);
+}
+
+TEST(Decoder, ClonesGoTheirOwnWay) {
+  const Context context({.threads = 1});
+  Model model(DecoderConfig(), 1);
+  Decoder decoder(model, context);
+  decoder.Read(Tokens(20, 23));
+  const std::vector<float> before(decoder.Logits().begin(), decoder.Logits().end());
+  Decoder other = decoder.Clone();
+  other.Read(std::vector<int32_t>{1, 2, 3});
+  EXPECT_EQ(decoder.tokens(), 20);
+  EXPECT_TRUE(std::ranges::equal(decoder.Logits(), before));
+  EXPECT_FALSE(std::ranges::equal(other.Logits(), before));
+  decoder.Read(std::vector<int32_t>{1, 2, 3});
+  EXPECT_TRUE(std::ranges::equal(decoder.Logits(), other.Logits()));
+}
+
+class DecoderFile : public testing::Test {
+ protected:
+  TempDir dir_;
+  Context context_{{.threads = 1}};
+};
+
+TEST_F(DecoderFile, GoesOnBitForBit) {
+  for (const char* attention : {"linear", "exact", "identity", "uniform"}) {
+    ModelConfig config = DecoderConfig();
+    config.attention = attention;
+    config.convolution = 3;
+    Model model(config, 1);
+    Decoder decoder(model, context_);
+    decoder.Read(Tokens(25, 23));
+    decoder.Save(dir_ / "context");
+    Decoder loaded(model, context_);
+    loaded.Load(dir_ / "context");
+    EXPECT_EQ(loaded.tokens(), 25);
+    EXPECT_EQ(loaded.StateBytes(), decoder.StateBytes());
+    EXPECT_TRUE(std::ranges::equal(loaded.Logits(), decoder.Logits())) << attention;
+    for (const int32_t token : {4, 5, 6}) {
+      decoder.Read({&token, 1});
+      loaded.Read({&token, 1});
+      EXPECT_TRUE(std::ranges::equal(loaded.Logits(), decoder.Logits())) << attention;
+    }
+  }
+}
+
+TEST_F(DecoderFile, RefusesDamageAndOtherModels) {
+  Model model(DecoderConfig(), 1), other(DecoderConfig(), 2);
+  Decoder decoder(model, context_);
+  decoder.Read(Tokens(5, 23));
+  decoder.Save(dir_ / "context");
+  Decoder stranger(other, context_);
+  EXPECT_THROW(stranger.Load(dir_ / "context"), Error);
+  EXPECT_EQ(stranger.tokens(), 0);
+  std::ifstream in(dir_ / "context", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  for (size_t i = 0; i < bytes.size(); i += 997) {
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ 4);
+    WriteText(dir_ / "damaged", damaged);
+    EXPECT_THROW(decoder.Load(dir_ / "damaged"), Error) << i;
+    WriteText(dir_ / "cut", bytes.substr(0, i));
+    EXPECT_THROW(decoder.Load(dir_ / "cut"), Error) << i;
+  }
+  EXPECT_EQ(decoder.tokens(), 5);
+  EXPECT_THROW(decoder.Load(dir_ / "none"), Error);
+}
+
+TEST(Decoder, RefusesWhatItCannotRead) {
+  const Context context({.threads = 1});
+  ModelConfig config = DecoderConfig();
+  config.positions = "learned";
+  config.max_length = 10;
+  Model model(config, 1);
+  Decoder decoder(model, context);
+  decoder.Read(Tokens(8, 23));
+  EXPECT_THROW(decoder.Read(Tokens(3, 23)), Error);
+  EXPECT_EQ(decoder.tokens(), 8);
+  EXPECT_THROW(decoder.Read(std::vector<int32_t>{23}), Error);
+  EXPECT_THROW(decoder.Read(std::vector<int32_t>{-1}), Error);
+  decoder.Read(Tokens(2, 23));
+  ModelConfig encoder = SmallConfig(/*causal=*/false);
+  Model bidirectional(encoder, 1);
+  EXPECT_THROW(Decoder(bidirectional, context), Error);
+  encoder.classes = 3;
+  Model classifier(encoder, 1);
+  EXPECT_THROW(Decoder(classifier, context), Error);
+}
+
+// A letter vocabulary for generation: tokens of DecoderConfig are 19 letters and 4 special ones.
+class Letters : public Vocabulary {
+ public:
+  std::string_view name() const override { return "letters"; }
+  int64_t size() const override { return 23; }
+  int64_t ordinary() const override { return 19; }
+  SpecialTokens special() const override {
+    return {.begin = 19, .end = 20, .hidden = 21, .padding = 22};
+  }
+  std::vector<int32_t> Encode(std::string_view, const std::string&) const override { return {}; }
+  std::string Decode(std::span<const int32_t>) const override { return ""; }
+  std::string Show(int32_t) const override { return ""; }
+};
+
+TEST(Generate, GreedyTokensAreThoseOfTheParallelPass) {
+  const Context context({.threads = 1});
+  for (const char* attention : {"linear", "exact"}) {
+    ModelConfig config = DecoderConfig();
+    config.attention = attention;
+    config.convolution = 3;
+    Model model(config, 5);
+    Decoder decoder(model, context);
+    std::vector<int32_t> all = {19, 3};
+    decoder.Read(all);
+    const int32_t end = 20;
+    const Generated generated =
+        Generate(decoder, Letters(), {.temperature = 0, .never = std::span(&end, 1)}, 60);
+    ASSERT_EQ(generated.tokens.size(), 60u);
+    all.insert(all.end(), generated.tokens.begin(), generated.tokens.end());
+    const Tensor logits =
+        model.Logits({.batch = 1, .length = std::ssize(all), .tokens = all}, context);
+    for (size_t i = 1; i + 1 < all.size(); ++i) {
+      const std::span<const float> ordinary(logits.Data<float>() + i * 23, 19);
+      EXPECT_EQ(static_cast<size_t>(all[i + 1]), Largest(ordinary)) << attention << " " << i;
+    }
+  }
+}
+
+TEST(Generate, EndsWithTheRecordAndNeverDrawsSpecialTokens) {
+  const Context context({.threads = 1});
+  Model model(DecoderConfig(), 5);
+  bool ended = false;
+  std::map<std::vector<int32_t>, int> seen;
+  for (uint64_t sample = 0; sample < 20; ++sample) {
+    Decoder decoder(model, context);
+    decoder.Read(std::vector<int32_t>{19});
+    const Generated generated = Generate(decoder, Letters(), {.temperature = 2}, 40, sample);
+    for (const int32_t token : generated.tokens) EXPECT_LT(token, 19);
+    EXPECT_EQ(generated.ended, generated.tokens.size() < 40);
+    ended = ended || generated.ended;
+    ++seen[generated.tokens];
+  }
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(seen.size(), 20u) << "samples of one seed differ";
+}
+
+TEST(Sample, FollowsTheSoftmax) {
+  const std::vector<float> logits = {0.0f, 1.0f, -1.0f, 2.0f};
+  constexpr int kDraws = 40000;
+  for (const double temperature : {0.5, 1.0, 2.0}) {
+    std::vector<double> share(4), expected(4);
+    for (uint64_t i = 0; i < kDraws; ++i)
+      share[static_cast<size_t>(Sample(logits, {.temperature = temperature}, i))] += 1.0 / kDraws;
+    double sum = 0;
+    for (size_t i = 0; i < 4; ++i)
+      sum += expected[i] = std::exp(static_cast<double>(logits[i]) / temperature);
+    for (size_t i = 0; i < 4; ++i) {
+      const double p = expected[i] / sum;  // five standard errors
+      EXPECT_NEAR(share[i], p, 5 * std::sqrt(p * (1 - p) / kDraws)) << temperature;
+    }
+  }
+}
+
+TEST(Sample, KeepsWithinItsLimits) {
+  const std::vector<float> logits = {0.0f, 1.0f, -1.0f, 2.0f};  // p: 0.087 0.237 0.032 0.644
+  const std::vector<int32_t> never = {3};
+  for (uint64_t i = 0; i < 300; ++i) {
+    EXPECT_EQ(Sample(logits, {.temperature = 0}, i), 3);
+    EXPECT_EQ(Sample(logits, {.top_k = 1}, i), 3);
+    EXPECT_EQ(Sample(logits, {.top_p = 0.6}, i), 3);
+    const int32_t two = Sample(logits, {.top_k = 2}, i), most = Sample(logits, {.top_p = 0.7}, i);
+    EXPECT_TRUE(two == 1 || two == 3);
+    EXPECT_TRUE(most == 1 || most == 3);
+    EXPECT_NE(Sample(logits, {.never = never}, i), 3);
+    EXPECT_EQ(Sample(logits, {.temperature = 0, .never = never}, i), 1);
+    EXPECT_EQ(Sample(logits, {.seed = 7}, i), Sample(logits, {.seed = 7}, i));
+  }
+  EXPECT_EQ(Sample(std::vector<float>{1, 5, 5}, {.temperature = 0}, 0), 1) << "ties";
+  EXPECT_EQ(Sample(std::vector<float>{1000, -1000}, {.temperature = 1e-3}, 0), 0);
+}
+
+TEST(Sample, RefusesWhatCannotBe) {
+  const std::vector<float> logits = {0.0f, NAN};
+  EXPECT_THROW(Sample(logits, {}, 0), Error);
+  const std::vector<float> fine = {0.0f, 1.0f};
+  EXPECT_THROW(Sample(fine, {.temperature = -1}, 0), Error);
+  EXPECT_THROW(Sample(fine, {.top_k = -1}, 0), Error);
+  EXPECT_THROW(Sample(fine, {.top_p = 0}, 0), Error);
+  EXPECT_THROW(Sample(fine, {.top_p = 1.5}, 0), Error);
+  const std::vector<int32_t> all = {0, 1};
+  EXPECT_THROW(Sample(fine, {.never = all}, 0), Error);
+  EXPECT_THROW(Sample({}, {}, 0), Error);
+}
+
+}  // namespace
+}  // namespace favor
