@@ -48,6 +48,7 @@ class TrainFixture : public ToolFixture {
                                       "--threads",
                                       "1",
                                       "--quiet",
+                                      "--no-report",
                                       "--json",
                                       "--out",
                                       run_};

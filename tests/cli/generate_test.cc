@@ -1,0 +1,217 @@
+// favor generate and favor report: models put to use, as a user would.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/cli/train_fixture.h"
+
+namespace favor {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+std::string Read(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+class GenerateCommand : public ToolFixture {
+ protected:
+  GenerateCommand() {
+    std::string text, proteins;
+    for (int i = 0; i < 600; ++i) text += "line " + std::to_string(i * 37 % 100) + " of text\n";
+    for (int i = 0; i < 200; ++i) {
+      proteins += ">p" + std::to_string(i) + " a protein\nMK";
+      for (int j = 0; j < 10 + i % 7; ++j) proteins += "ACDEFGHIKLMNPQRSTVWY"[(i * 7 + j * j) % 20];
+      proteins += "\n";
+    }
+    WriteText(text_, text);
+    WriteText(proteins_, proteins);
+  }
+
+  ToolResult Train(const std::string& data, const std::string& out,
+                   const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {
+        "train", "--data",       data, "--out",          out,  "--width",     "16",     "--heads",
+        "2",     "--layers",     "1",  "--ff",           "24", "--features",  "16",     "--steps",
+        "6",     "--batch",      "4",  "--length",       "24", "--positions", "rotary", "--warmup",
+        "2",     "--eval-every", "3",  "--eval-batches", "2",  "--threads",   "1",      "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    return RunTool(words);
+  }
+
+  std::string text_ = dir_ / "book.txt", proteins_ = dir_ / "some.fasta", run_ = dir_ / "run";
+};
+
+TEST_F(GenerateCommand, GoesOnFromAPrompt) {
+  ASSERT_EQ(Train(text_, run_, {"--no-report"}).status, 0);
+  const std::vector<std::string> words = {"generate", "--model",   run_, "--prompt",
+                                          "line 1",   "--tokens",  "30", "--seed",
+                                          "3",        "--threads", "1"};
+  const ToolResult first = RunTool(words), second = RunTool(words);
+  ASSERT_EQ(first.status, 0) << first.err;
+  EXPECT_EQ(first.out.size(), 31u);  // bytes and a line end
+  EXPECT_EQ(first.out, second.out);
+  EXPECT_NE(first.err.find("tokens/s"), std::string::npos);
+  EXPECT_NE(first.err.find("state"), std::string::npos);
+
+  std::vector<std::string> json = words;
+  json.insert(json.end(), {"--json", "--samples", "2"});
+  const ToolResult several = RunTool(json);
+  ASSERT_EQ(several.status, 0) << several.err;
+  const Json parsed = Json::parse(several.out);
+  ASSERT_EQ(parsed["samples"].size(), 2u);
+  EXPECT_EQ(parsed["samples"][0]["text"].get<std::string>() + "\n", first.out);
+  EXPECT_NE(parsed["samples"][0]["text"], parsed["samples"][1]["text"]);
+  EXPECT_EQ(parsed["context_tokens"], 6);
+  EXPECT_GT(parsed["state_bytes"], 0);
+}
+
+TEST_F(GenerateCommand, ProteinsComeAsFasta) {
+  ASSERT_EQ(Train(proteins_, run_, {"--no-report"}).status, 0);
+  const ToolResult result = RunTool({"generate", "--model", run_, "--samples", "3", "--tokens",
+                                     "20", "--prompt", "mk", "--quiet"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  std::istringstream lines(result.out);
+  int records = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(">sample")) {
+      ++records;
+    } else {
+      EXPECT_EQ(line.find_first_not_of("ACDEFGHIKLMNPQRSTVWYBZXUOmk"), std::string::npos) << line;
+    }
+  }
+  EXPECT_EQ(records, 3);
+  // They can be read again.
+  WriteText(dir_ / "new.fasta", result.out);
+  EXPECT_EQ(RunTool({"inspect", "data", "--data", dir_ / "new.fasta", "--no-baselines"}).status, 0);
+}
+
+// A kept context goes on as if it had never been left.
+TEST_F(GenerateCommand, ContextsAreKept) {
+  ASSERT_EQ(Train(text_, run_, {"--no-report", "--convolution", "3"}).status, 0);
+  const std::string state = dir_ / "context";
+  const auto generate = [&](std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"generate", "--model", run_, "--quiet", "--tokens", "20", "--temperature", "0"});
+    return RunTool(more);
+  };
+  const ToolResult whole = generate({"--prompt", "line 12 of text\nline"});
+  ASSERT_EQ(generate({"--prompt", "line 12 of", "--save-state", state, "--tokens", "0"}).status, 0);
+  const ToolResult later = generate({"--prompt", " text\nline", "--load-state", state});
+  ASSERT_EQ(later.status, 0) << later.err;
+  EXPECT_EQ(later.out, whole.out);
+  // Without a prompt too.
+  ASSERT_EQ(generate({"--prompt", "line 12 of text\nline", "--save-state", state}).status, 0);
+  EXPECT_EQ(generate({"--load-state", state}).out, whole.out);
+}
+
+TEST_F(GenerateCommand, RefusesInOneLine) {
+  ASSERT_EQ(Train(text_, run_, {"--no-report"}).status, 0);
+  ASSERT_EQ(Train(proteins_, dir_ / "proteins", {"--no-report"}).status, 0);
+  ASSERT_EQ(Train(text_, dir_ / "masked", {"--no-report", "--task", "masked"}).status, 0);
+  WriteText(dir_ / "junk", "junk");
+  ASSERT_EQ(RunTool({"generate", "--model", run_, "--prompt", "a", "--tokens", "1", "--quiet",
+                     "--save-state", dir_ / "kept"})
+                .status,
+            0);
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--model", dir_ / "none", "--prompt", "a"},
+      {"--model", run_},  // text has no begin token: nothing to go on from
+      {"--model", run_, "--prompt", "a", "--prompt-file", text_},
+      {"--model", run_, "--prompt-file", dir_ / "none"},
+      {"--model", run_, "--prompt", "a", "--temperature", "-1"},
+      {"--model", run_, "--prompt", "a", "--top-p", "2"},
+      {"--model", run_, "--prompt", "a", "--load-state", dir_ / "junk"},
+      {"--model", run_, "--prompt", "a", "--save-state", dir_ / "no/such/folder"},
+      {"--model", dir_ / "proteins", "--prompt", "MJ"},
+      {"--model", dir_ / "proteins", "--load-state", dir_ / "kept"},
+      {"--model", dir_ / "masked", "--prompt", "a"},
+  };
+  for (std::vector<std::string> words : wrong) {
+    words.insert(words.begin(), "generate");
+    const ToolResult result = RunTool(words);
+    EXPECT_NE(result.status, 0) << words.back();
+    EXPECT_TRUE(result.err.starts_with("favor: error: ")) << words.back() << ": " << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+}
+
+TEST_F(GenerateCommand, TokenizersTravelWithTheRun) {
+  const std::string model = dir_ / "pieces.model";
+  ASSERT_EQ(
+      RunTool({"tokenizer", "train", "--data", text_, "--vocab", "300", "--out", model}).status, 0);
+  const ToolResult trained = Train(text_, run_, {"--no-report", "--tokenizer", model});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  fs::remove(model);
+  const ToolResult result =
+      RunTool({"generate", "--model", run_, "--prompt", "line 7", "--tokens", "12", "--quiet"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  const ToolResult eval =
+      RunTool({"eval", "--model", run_, "--split", "test", "--json", "--quiet"});
+  ASSERT_EQ(eval.status, 0) << eval.err;
+  const Json json = Json::parse(eval.out);
+  EXPECT_EQ(json["token"], "piece");
+  EXPECT_NEAR(json["word_perplexity"].get<double>(),
+              std::exp(json["loss"].get<double>() * json["tokens_per_word"].get<double>()), 1e-6);
+  // Another vocabulary does not fit.
+  ASSERT_EQ(RunTool({"tokenizer", "train", "--data", text_, "--vocab", "280", "--out",
+                     run_ + "/tokenizer.model"})
+                .status,
+            0);
+  const ToolResult other = RunTool({"generate", "--model", run_, "--prompt", "line"});
+  EXPECT_EQ(other.status, 1);
+  EXPECT_NE(other.err.find("vocabulary"), std::string::npos) << other.err;
+}
+
+TEST_F(GenerateCommand, RunsGetAReport) {
+  ASSERT_EQ(Train(proteins_, run_).status, 0);
+  const std::string page = Read(run_ + "/report.html");
+  for (const char* part : {"4-gram", "perplexity", "Samples", "favor train", "Frequencies",
+                           "median", "learning_rate", "<svg"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  }
+  EXPECT_EQ(page.find("<script"), std::string::npos);
+  EXPECT_EQ(page.find("src="), std::string::npos) << "self-contained";
+  // The command in it makes the same weights again.
+  const size_t at = page.find("<pre>favor train") + 5;
+  const std::string command = page.substr(at, page.find(" --out", at) - at);
+  std::istringstream words(command);
+  std::vector<std::string> arguments;
+  for (std::string word; words >> word;) arguments.push_back(word);
+  arguments.erase(arguments.begin());
+  arguments.insert(arguments.end(), {"--out", dir_ / "again", "--no-report", "--quiet"});
+  ASSERT_EQ(RunTool(arguments).status, 0) << command;
+  EXPECT_EQ(Read(run_ + "/best.safetensors"), Read(dir_ / "again/best.safetensors"));
+}
+
+TEST_F(GenerateCommand, ReportsCompare) {
+  ASSERT_EQ(Train(proteins_, run_, {"--no-report"}).status, 0);
+  ASSERT_EQ(Train(proteins_, dir_ / "exact", {"--no-report", "--attention", "exact"}).status, 0);
+  const std::string page = dir_ / "both.html";
+  const ToolResult result = RunTool(
+      {"report", run_, dir_ / "exact", "--out", page, "--lengths", "32,64", "--json", "--quiet"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json json = Json::parse(result.out);
+  ASSERT_EQ(json["runs"].size(), 2u);
+  EXPECT_GT(json["runs"][1]["microseconds_per_token"]["64"], 0);
+  EXPECT_EQ(json["runs"][0]["score"]["targets"], json["baselines"]["empirical"]["targets"]);
+  // The same figures as favor eval.
+  const Json eval =
+      Json::parse(RunTool({"eval", "--model", run_, "--split", "test", "--json", "--quiet"}).out);
+  EXPECT_EQ(eval["tokens"], json["runs"][0]["score"]["targets"]);
+  EXPECT_NEAR(eval["loss"].get<double>(), json["runs"][0]["score"]["loss"].get<double>(), 1e-9);
+  EXPECT_NE(Read(page).find("exact attention"), std::string::npos);
+
+  EXPECT_EQ(RunTool({"report"}).status, 2);
+  const ToolResult none = RunTool({"report", dir_ / "none"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_NE(none.err.find("holds no run"), std::string::npos) << none.err;
+  EXPECT_EQ(RunTool({"report", run_, "--out", dir_ / "no/such/place.html"}).status, 1);
+}
+
+}  // namespace
+}  // namespace favor
