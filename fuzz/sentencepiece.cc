@@ -12,7 +12,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const std::string_view model = input.substr(2, data[0] | data[1] << 8);
+  const std::string_view model = input.substr(2, static_cast<size_t>(data[0] | data[1] << 8));
   const std::string_view text = input.substr(2 + model.size());
   try {
     const auto vocabulary = favor::data::ParseSentencePiece(model, "model");

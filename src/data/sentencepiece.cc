@@ -96,9 +96,12 @@ class SentencePieceVocabulary : public Vocabulary {
       std::from_chars(piece.text.data() + 3, piece.text.data() + 5, value, 16);
       return std::string(1, static_cast<char>(value));
     }
-    std::string text(piece.text);
-    for (size_t at = text.find(kSpace); at != std::string::npos; at = text.find(kSpace, at + 1))
-      text.replace(at, kSpace.size(), " ");
+    std::string text;
+    for (std::string_view rest = piece.text; !rest.empty();) {
+      const bool space = rest.starts_with(kSpace);
+      text += space ? ' ' : rest[0];
+      rest.remove_prefix(space ? kSpace.size() : 1);
+    }
     return text;
   }
 

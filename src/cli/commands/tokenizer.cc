@@ -163,7 +163,7 @@ Command TokenizerCommand() {
             AddPart(app, "train", "Learn a SentencePiece model; its text comes back exactly",
                     "favor tokenizer train --data text.txt --vocab 8000 --out text.model");
         AddPath(*train, "--data", "FILE", a.data,
-                "Text in UTF-8, also as .gz; of more than 64 MiB, parts spread over it are "
+                "Text in UTF-8, also as .gz; of more than 16 MiB, parts spread over it are "
                 "learned from")
             ->required();
         AddInteger(*train, "--vocab", 258, 1'000'000, a.vocab,
