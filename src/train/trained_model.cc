@@ -1,6 +1,8 @@
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "core/error_text.h"
+#include "core/json_text.h"
 #include "favor/train.h"
 #include "models/checkpoint.h"
 
@@ -22,6 +24,13 @@ TrainedModel LoadTrained(const std::string& path) {
     Throw(ErrorCode::kInvalidData, Printable(checkpoint->name()),
           "has a vocabulary of {} tokens, but {} of '{}' has {}", model.config().vocab,
           vocabulary->name(), Printable(config.data), vocabulary->size());
+  }
+  const auto state = ParseJson(checkpoint->info().state);
+  if (state.is_object() && state.contains("vocabulary") &&
+      state["vocabulary"] != vocabulary->Fingerprint()) {
+    Throw(ErrorCode::kInvalidData, Printable(checkpoint->name()),
+          "was trained with another vocabulary than that of '{}'",
+          Printable(config.format.tokenizer.empty() ? config.data : config.format.tokenizer));
   }
   return {.config = config,
           .model = std::move(model),

@@ -90,7 +90,11 @@ struct Trainer::Impl {
       }
     }
     const Json state = {
-        {"step", step}, {"tokens", tokens}, {"data", data->Fingerprint()}, {"note", parsed}};
+        {"step", step},
+        {"tokens", tokens},
+        {"data", data->Fingerprint()},
+        {"vocabulary", data->vocabulary() == nullptr ? "" : data->vocabulary()->Fingerprint()},
+        {"note", parsed}};
     return {.config = config_text,
             .state = state.dump(),
             .seed = static_cast<uint64_t>(config.training.seed),

@@ -63,7 +63,9 @@ TEST_F(GenerateCommand, GoesOnFromAPrompt) {
   ASSERT_EQ(several.status, 0) << several.err;
   const Json parsed = Json::parse(several.out);
   ASSERT_EQ(parsed["samples"].size(), 2u);
-  EXPECT_EQ(parsed["samples"][0]["text"].get<std::string>() + "\n", first.out);
+  std::string bytes;  // a model that knows nothing yet writes no UTF-8
+  for (const int token : parsed["samples"][0]["tokens"]) bytes += static_cast<char>(token);
+  EXPECT_EQ(bytes + "\n", first.out);
   EXPECT_NE(parsed["samples"][0]["text"], parsed["samples"][1]["text"]);
   EXPECT_EQ(parsed["context_tokens"], 6);
   EXPECT_GT(parsed["state_bytes"], 0);
@@ -95,12 +97,11 @@ TEST_F(GenerateCommand, ContextsAreKept) {
   ASSERT_EQ(Train(text_, run_, {"--no-report", "--convolution", "3"}).status, 0);
   const std::string state = dir_ / "context";
   const auto generate = [&](std::vector<std::string> more) {
-    more.insert(more.begin(),
-                {"generate", "--model", run_, "--quiet", "--tokens", "20", "--temperature", "0"});
+    more.insert(more.begin(), {"generate", "--model", run_, "--quiet", "--temperature", "0"});
     return RunTool(more);
   };
   const ToolResult whole = generate({"--prompt", "line 12 of text\nline"});
-  ASSERT_EQ(generate({"--prompt", "line 12 of", "--save-state", state, "--tokens", "0"}).status, 0);
+  ASSERT_EQ(generate({"--prompt", "line 12 of", "--save-state", state}).status, 0);
   const ToolResult later = generate({"--prompt", " text\nline", "--load-state", state});
   ASSERT_EQ(later.status, 0) << later.err;
   EXPECT_EQ(later.out, whole.out);

@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "core/error_text.h"
 #include "io/atomic_file.h"
+#include "lab/run_folder.h"
 #include "lab/run_report.h"
 
 namespace favor::cli {
@@ -27,6 +28,7 @@ void Run(Arguments& a) {
                 ? "report.html"
                 : (std::filesystem::path(a.options.folders[0]) / "report.html").string();
   }
+  for (const std::string& folder : a.options.folders) lab::ReadRunFolder(folder);
   CheckFiles("report", {a.out}, {});
   a.options.command = "favor report";
   for (const std::string& folder : a.options.folders) a.options.command += " " + folder;
