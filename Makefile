@@ -19,10 +19,9 @@ $(BUILD)/build.ninja: CMakeLists.txt CMakePresets.json | deps
 build: deps $(BUILD)/build.ninja  ## build library, tool, tests and examples
 	cmake --build --preset release
 
-demo: deps $(BUILD)/build.ninja  ## exact and linear attention on growing sequences; writes demo/report.html
+demo: deps $(BUILD)/build.ninja  ## a Performer and a Transformer learn real proteins; writes demo/report.html
 	cmake --build --preset release --target favor_tool
-	$(BUILD)/favor lab attention --out demo
-	@echo "open demo/report.html in a browser"
+	@tools/demo $(BUILD)/favor demo
 
 test: build  ## run all tests
 	ctest --preset release -j $$(nproc) --progress

@@ -2,7 +2,14 @@
 
 #include <zlib.h>
 
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
 #include <optional>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/error_text.h"
@@ -11,6 +18,69 @@
 namespace favor::io {
 namespace {
 
+// Expands pieces in a thread of its own, a few ahead of who reads them: expanding takes longer than
+// most readers, which so come for free.
+class ReadAhead {
+ public:
+  // `next` gives piece after piece, the last one empty, and may throw.
+  explicit ReadAhead(std::function<std::string_view()> next)
+      : next_(std::move(next)), thread_([this] { Work(); }) {}
+  ~ReadAhead() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  ReadAhead(const ReadAhead&) = delete;
+  ReadAhead& operator=(const ReadAhead&) = delete;
+
+  std::string_view Next() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !pieces_.empty() || finished_; });
+    if (pieces_.empty()) {
+      if (failure_) std::rethrow_exception(failure_);
+      return {};
+    }
+    current_ = std::move(pieces_.front());
+    pieces_.pop_front();
+    changed_.notify_all();
+    return current_;
+  }
+
+ private:
+  void Work() {
+    constexpr size_t kMostAhead = 4;
+    std::exception_ptr failure;
+    try {
+      for (;;) {
+        std::string piece(next_());
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return pieces_.size() < kMostAhead || stopped_; });
+        if (stopped_ || piece.empty()) break;
+        pieces_.push_back(std::move(piece));
+        changed_.notify_all();
+      }
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    failure_ = failure;
+    finished_ = true;
+    changed_.notify_all();
+  }
+
+  std::function<std::string_view()> next_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::string> pieces_;
+  std::string current_;
+  std::exception_ptr failure_;
+  bool finished_ = false, stopped_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
 constexpr size_t kPiece = 1 << 18;  // in and out: both stay in a second-level cache
 
 }  // namespace
@@ -18,6 +88,7 @@ constexpr size_t kPiece = 1 << 18;  // in and out: both stay in a second-level c
 struct ByteStream::Impl {
   explicit Impl(const std::string& stream_name) : name(stream_name) {}
   ~Impl() {
+    ahead.reset();  // its thread expands
     if (gzip) inflateEnd(&inflater);
   }
 
@@ -86,6 +157,7 @@ struct ByteStream::Impl {
   bool gzip = false, inside = true, finished = false;
   int64_t members = 0;  // of gzip, read to their end
   z_stream inflater{};
+  std::optional<ReadAhead> ahead;  // of compressed files
 };
 
 ByteStream::ByteStream(const std::string& path) : impl_(std::make_unique<Impl>(path)) {
@@ -93,6 +165,7 @@ ByteStream::ByteStream(const std::string& path) : impl_(std::make_unique<Impl>(p
   if (!impl_->file->Size())
     Throw(ErrorCode::kIo, Printable(path), "given a device, pipe or folder, expected a file");
   impl_->Open();
+  if (impl_->gzip) impl_->ahead.emplace([impl = impl_.get()] { return impl->Inflated(); });
 }
 
 ByteStream::ByteStream(std::string_view bytes, const std::string& name)
@@ -103,7 +176,10 @@ ByteStream::ByteStream(std::string_view bytes, const std::string& name)
 
 ByteStream::~ByteStream() = default;
 
-std::string_view ByteStream::Next() { return impl_->gzip ? impl_->Inflated() : impl_->Plain(); }
+std::string_view ByteStream::Next() {
+  if (impl_->ahead) return impl_->ahead->Next();
+  return impl_->gzip ? impl_->Inflated() : impl_->Plain();
+}
 bool ByteStream::compressed() const { return impl_->gzip; }
 const std::string& ByteStream::name() const { return impl_->name; }
 
