@@ -63,6 +63,8 @@ struct SamplingOptions {
   std::span<const int32_t> never;  // tokens that are not chosen
 };
 
+void CheckSampling(const SamplingOptions& options);  // throws kInvalidOption
+
 // A token drawn from softmax(logits/temperature) within the limits: number `draw` of the seed's, a
 // pure function of its arguments. Ties go to the smaller token. Throws kInvalidOption for options
 // that cannot be and kInvalidData for logits that are not finite.

@@ -119,7 +119,8 @@ struct TrainedModel {
   RunConfig config;
   Model model;
   std::shared_ptr<const Vocabulary> vocabulary;
-  std::string path;  // of the checkpoint
+  std::string path;         // of the checkpoint
+  std::string fingerprint;  // of the data; empty where it is not known
 };
 // A checkpoint or the folder of a run (its best checkpoint where there is one, else the last).
 // Throws kInvalidData where the vocabulary does not fit the model.

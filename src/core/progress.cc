@@ -26,6 +26,12 @@ std::string Duration(double seconds) {
   return fmt::format("{}s", whole);
 }
 
+// Work does not end because nobody can watch it.
+void Show(const std::string& text) {
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
+}
+
 }  // namespace
 
 Progress::Progress(std::string title, int64_t total, bool quiet, int64_t first)
@@ -58,7 +64,7 @@ void Progress::Update(int64_t done, const std::string& note) {
                                                  " left"
                                            : "";
   if (!terminal_) {
-    fmt::print(stderr, "{}: {}/{} {} {}\n", title_, done, total_, left, note);
+    Show(fmt::format("{}: {}/{} {} {}\n", title_, done, total_, left, note));
     return;
   }
   constexpr int kBar = 28;
@@ -68,8 +74,7 @@ void Progress::Update(int64_t done, const std::string& note) {
   std::string text = fmt::format("{:3.0f}% {} {}", 100 * share, left, note);
   const int room = TerminalWidth() - kBar - static_cast<int>(title_.size()) - 4;
   if (static_cast<int>(text.size()) > room) text.resize(static_cast<size_t>(std::max(room, 0)));
-  fmt::print(stderr, "\r\033[K{} {} {}", title_, bar, text);
-  std::fflush(stderr);
+  Show(fmt::format("\r\033[K{} {} {}", title_, bar, text));
 }
 
 }  // namespace favor

@@ -40,6 +40,12 @@ void FastaReader::Header(std::string_view piece) {
 }
 
 void FastaReader::BeginRecord(FastaRecord& record) {
+  if (header_.ends_with('\r')) header_.pop_back();
+  if (header_.find('\r') != std::string::npos) {
+    Throw(ErrorCode::kInvalidData, Printable(stream_.name()),
+          "line {}, column {}: a carriage return inside of a line", header_line_,
+          header_.find('\r') + 1);
+  }
   record.name = FirstWord(std::string_view(header_).substr(1));
   record.line = header_line_;
   record.tokens.clear();

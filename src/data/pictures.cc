@@ -68,7 +68,7 @@ std::vector<std::string> PicturesIn(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-    files.push_back(at->path().string());
+    if (!at->path().filename().string().starts_with('.')) files.push_back(at->path().string());
   if (error) Throw(ErrorCode::kIo, Printable(folder), "cannot be read: {}", error.message());
   if (files.empty())
     Throw(ErrorCode::kInvalidData, Printable(folder), "given an empty folder, expected PNG files");

@@ -120,6 +120,7 @@ void RecordWriter::Add(Split split, std::span<const uint8_t> tokens) {
   if (end_) part.tokens.Append(static_cast<uint64_t>(*end_));
   part.ends.Append(static_cast<uint64_t>(part.tokens.size()));
   hasher_.Add(std::as_bytes(tokens));
+  hasher_.Add(static_cast<uint64_t>(split));
   ++records_;
   ++part.summary.records;
   part.summary.tokens += static_cast<int64_t>(tokens.size());

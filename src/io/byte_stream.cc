@@ -161,9 +161,8 @@ struct ByteStream::Impl {
 };
 
 ByteStream::ByteStream(const std::string& path) : impl_(std::make_unique<Impl>(path)) {
+  CheckRegularFile(path);
   impl_->file.emplace(path);
-  if (!impl_->file->Size())
-    Throw(ErrorCode::kIo, Printable(path), "given a device, pipe or folder, expected a file");
   impl_->Open();
   if (impl_->gzip) impl_->ahead.emplace([impl = impl_.get()] { return impl->Inflated(); });
 }

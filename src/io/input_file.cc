@@ -68,11 +68,15 @@ std::string InputFile::ReadRest(size_t most) {
   }
 }
 
-std::string ReadRegularFile(const std::string& path) {
-  InputFile file(path);
-  if (!file.Size())
+void CheckRegularFile(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
     Throw(ErrorCode::kIo, Printable(path), "given a device, pipe or folder, expected a file");
-  return file.ReadRest();
+}
+
+std::string ReadRegularFile(const std::string& path) {
+  CheckRegularFile(path);
+  return InputFile(path).ReadRest();
 }
 
 }  // namespace favor::io

@@ -32,6 +32,9 @@ class InputFile {
   std::optional<size_t> size_;
 };
 
+// Throws kIo for a pipe, device or folder: opening a pipe would wait for its other end.
+void CheckRegularFile(const std::string& path);
+
 // The whole of a file that is no pipe or device: these may never end, and cannot be read twice.
 std::string ReadRegularFile(const std::string& path);
 

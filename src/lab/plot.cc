@@ -22,26 +22,26 @@ constexpr std::array<std::string_view, 8> kColors = {"#0072b2", "#d55e00", "#009
                                                      "#e69f00", "#56b4e9", "#000000", "#999999"};
 constexpr std::array<int, 8> kPointTypes = {7, 5, 9, 13, 11, 6, 4, 8};
 
-// Text inside double quotes, without gnuplot's escapes or its _ and ^ markup.
+// Text in single quotes, in which gnuplot runs and replaces nothing, without its _ and ^ markup.
+// Names may come from anyone.
 std::string Quote(const std::string& text) {
-  std::string quoted = "\"";
+  std::string quoted = "'";
   for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
+    const bool control = static_cast<unsigned char>(c) < ' ';
+    quoted += control ? " " : c == '\'' ? "''" : std::string(1, c);
   }
-  return quoted + "\" noenhanced";
+  return quoted + "' noenhanced";
 }
 
-std::string Script(const Plot& plot, const std::string& output) {
+std::string Script(const Plot& plot) {
   std::string script =
       "set terminal svg size 760,460 dynamic font 'sans-serif,13' background '#ffffff'\n"
-      "set output '" +
-      output +
-      "'\n"
+      "set output 'plot.svg'\n"
       "set border 3 lc rgb '#888888'\nset tics nomirror textcolor rgb '#333333'\n"
       "set grid lc rgb '#e4e4e4'\nset key outside right top noenhanced samplen 2\n";
   script += "set xlabel " + Quote(plot.x_label) + "\nset ylabel " + Quote(plot.y_label) + "\n";
   script += "set title " + Quote(plot.title) + "\n";
+  if (plot.from_zero) script += "set yrange [0:*]\n";
   if (plot.log_x) script += "set logscale x 2\n";
   if (plot.log_y) script += "set logscale y 10\nset format y '10^{%L}'\n";
   std::string commands;
@@ -63,11 +63,14 @@ std::string Script(const Plot& plot, const std::string& output) {
   return script + commands + "\n";
 }
 
-bool RunGnuplot(const std::string& script_path) {
-  std::string program = "gnuplot", argument = script_path;
+// In `folder`, which holds the script and gets the picture.
+bool RunGnuplot(const std::string& folder) {
+  std::string program = "gnuplot", argument = "plot.gp";
   char* arguments[] = {program.data(), argument.data(), nullptr};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   pid_t child = 0;
   const int failed = posix_spawnp(&child, "gnuplot", &actions, nullptr, arguments, environ);
@@ -80,14 +83,14 @@ bool RunGnuplot(const std::string& script_path) {
 }  // namespace
 
 std::optional<std::string> RenderSvg(const Plot& plot) {
-  std::string folder = (std::filesystem::temp_directory_path() / "favor-plot-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) return std::nullopt;
-  const std::string script = folder + "/plot.gp", output = folder + "/plot.svg";
-  std::ofstream(script) << Script(plot, output);
+  std::error_code none;
+  std::string folder = (std::filesystem::temp_directory_path(none) / "favor-plot-XXXXXX").string();
+  if (none || mkdtemp(folder.data()) == nullptr) return std::nullopt;
+  std::ofstream(folder + "/plot.gp") << Script(plot);
   std::optional<std::string> svg;
-  if (RunGnuplot(script)) {
+  if (RunGnuplot(folder)) {
     std::stringstream text;
-    text << std::ifstream(output).rdbuf();
+    text << std::ifstream(folder + "/plot.svg").rdbuf();
     svg = text.str();
     // Inline SVG in HTML: the XML prolog and document type do not belong there.
     svg->erase(0, std::min(svg->find("<svg"), svg->size()));

@@ -21,10 +21,11 @@ struct Plot {
   std::string caption;
   std::string x_label, y_label;
   bool log_x = false, log_y = false;
+  bool from_zero = false;  // the y axis begins at 0
   std::vector<Series> series;
 };
 
-// Empty when gnuplot is not there or fails.
+// Empty when gnuplot is not there or fails, or there is no folder for temporary files.
 std::optional<std::string> RenderSvg(const Plot& plot);
 
 }  // namespace favor::lab

@@ -41,7 +41,7 @@ void Report::AddPreformatted(const std::string& text) {
 void Report::AddPlot(const Plot& plot) {
   const auto svg = RenderSvg(plot);
   plots_missing_ = plots_missing_ || !svg;
-  body_ += "<figure>" + svg.value_or("<p>(No plot: gnuplot is not installed.)</p>") +
+  body_ += "<figure>" + svg.value_or("<p>(No plot: gnuplot is not installed, or failed.)</p>") +
            "<figcaption>" + EscapeHtml(plot.caption) + "</figcaption></figure>\n";
 }
 

@@ -23,7 +23,7 @@ class Report {
   void AddPreformatted(const std::string& text);
 
   const std::vector<Table>& tables() const { return tables_; }
-  bool plots_missing() const { return plots_missing_; }  // gnuplot was not there
+  bool plots_missing() const { return plots_missing_; }  // gnuplot was not there, or failed
   std::string ToHtml() const;
 
  private:

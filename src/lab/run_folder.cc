@@ -18,6 +18,11 @@ using Json = nlohmann::ordered_json;
 double NumberOf(const Json& json, const char* key) {
   return json.contains(key) && json[key].is_number() ? json[key].get<double>() : 0;
 }
+int64_t CountOf(const Json& json, const char* key) {
+  return json.contains(key) && json[key].is_number_unsigned() && json[key] <= INT64_MAX
+             ? json[key].get<int64_t>()
+             : -1;
+}
 
 void ReadLog(const std::string& path, RunFolder& run) {
   std::error_code ignored;
@@ -25,26 +30,17 @@ void ReadLog(const std::string& path, RunFolder& run) {
   std::istringstream lines(io::ReadRegularFile(path));
   for (std::string line; std::getline(lines, line);) {
     const Json json = ParseJson(line);
-    if (!json.is_object() || !json.contains("step")) continue;
-    const LogPoint point{.step = static_cast<int64_t>(NumberOf(json, "step")),
-                         .tokens = static_cast<int64_t>(NumberOf(json, "tokens")),
+    if (!json.is_object() || CountOf(json, "step") < 0 || CountOf(json, "tokens") < 0) {
+      ++run.unread_lines;
+      continue;
+    }
+    const LogPoint point{.step = CountOf(json, "step"),
+                         .tokens = CountOf(json, "tokens"),
                          .loss = NumberOf(json, "loss"),
                          .accuracy = NumberOf(json, "accuracy"),
                          .tokens_per_second = NumberOf(json, "tokens_per_second")};
     (json.contains("split") ? run.evaluations : run.steps).push_back(point);
   }
-}
-
-// An argument as a shell reads it.
-std::string Quoted(const std::string& text) {
-  const auto plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("-_./:,=+").find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  if (!text.empty() && std::ranges::all_of(text, plain)) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
 }
 
 }  // namespace
@@ -87,6 +83,28 @@ double RunFolder::Seconds() const {
   return seconds;
 }
 
+std::string Quoted(const std::string& text) {
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("-_./:,=+").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, plain)) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+std::vector<std::string> FilesOf(const TrainedModel& trained) {
+  const std::filesystem::path folder = std::filesystem::path(trained.path).parent_path();
+  std::vector<std::string> files = {trained.path, trained.config.format.tokenizer,
+                                    trained.config.format.held_out};
+  if (!trained.config.data.starts_with("task:")) files.push_back(trained.config.data);
+  for (const std::string_view name : {models::kConfigName, models::kLastName, models::kBestName,
+                                      models::kLogName, models::kTokenizerName})
+    files.push_back((folder / name).string());
+  return files;
+}
+
 RunFolder ReadRunFolder(const std::string& path) {
   const std::optional<RunConfig> config = FindRun(path);
   if (!config) Throw(ErrorCode::kInvalidData, Printable(path), "holds no run of favor train");
@@ -102,7 +120,8 @@ std::string CommandOf(const RunConfig& config, const std::string& out) {
   std::string command = "favor train";
   const auto add = [&](const std::string& key, const Json& value, const Json& normal) {
     // These follow from the data and the length.
-    if (key == "vocab" || key == "classes" || key == "causal" || key == "max_length") return;
+    if (key == "vocab" || key == "classes" || key == "causal") return;
+    if (key == "max_length" && value == config.training.length) return;
     if (value == normal || value.is_null()) return;
     std::string option = "--" + key;
     std::ranges::replace(option, '_', '-');

@@ -22,6 +22,7 @@ struct RunFolder {
   std::string path;
   RunConfig config;
   std::vector<LogPoint> steps, evaluations;
+  int64_t unread_lines = 0;  // of the log: damaged
 
   std::string Name() const;  // the last part of the path
   // "linear attention (positive, 64 features)", "exact attention".
@@ -34,6 +35,12 @@ struct RunFolder {
 // Throws kInvalidData where the folder holds no run. Lines of the log that cannot be read are left
 // out.
 RunFolder ReadRunFolder(const std::string& path);
+
+// Files that a run needs, and that nothing may overwrite.
+std::vector<std::string> FilesOf(const TrainedModel& trained);
+
+// An argument as a shell reads it.
+std::string Quoted(const std::string& text);
 
 // The command that makes the run again: all that differs from the defaults.
 std::string CommandOf(const RunConfig& config, const std::string& out);

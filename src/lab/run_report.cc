@@ -16,6 +16,7 @@
 #include "lab/data_statistics.h"
 #include "lab/measure.h"
 #include "lab/run_folder.h"
+#include "models/checkpoint.h"
 
 namespace favor::lab {
 namespace {
@@ -160,6 +161,17 @@ class Page {
           static_cast<double>(subject.trained.model.ParameterCount()) / 1e6,
           subject.run.steps.empty() ? 0 : subject.run.steps.back().step,
           static_cast<double>(tokens) / 1e6, Printable(config.data), config.task));
+      if (subject.run.unread_lines > 0) {
+        report_.AddText(fmt::format("{} lines of {}'s log are damaged and were left out.",
+                                    subject.run.unread_lines, subject.run.Name()));
+      }
+      if (!subject.trained.fingerprint.empty() &&
+          subject.data->Fingerprint() != subject.trained.fingerprint) {
+        report_.AddText(fmt::format(
+            "Beware: {} has changed since {} was trained; what was held out may have been learned "
+            "from.",
+            Printable(config.data), subject.run.Name()));
+      }
     }
   }
 
@@ -258,7 +270,8 @@ class Page {
                   "attention does not.",
               .x_label = "length",
               .y_label = "µs a token",
-              .log_x = true};
+              .log_x = true,
+              .from_zero = true};
     int color = 0;
     for (const Subject& subject : subjects_) {
       std::vector<std::string> row = {subject.run.Name(),
@@ -306,10 +319,14 @@ class Page {
     }
   }
 
-  // Bytes that are no UTF-8 would spoil the page.
+  // Bytes that are no UTF-8, and control characters, would spoil the page.
   static std::string ValidText(const std::string& text) {
-    return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
-        .get<std::string>();
+    std::string valid = Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
+                            .get<std::string>();
+    std::ranges::replace_if(
+        valid, [](unsigned char c) { return (c < ' ' && c != '\n' && c != '\t') || c == 127; },
+        ' ');
+    return valid;
   }
 
   void Data() {
@@ -363,12 +380,14 @@ Report MakeRunReport(const RunReportOptions& options, const Context& context, Js
   return Page(options, context, results).Make();
 }
 
-void WriteRunReport(const std::string& folder, const Context& context, bool quiet) {
+bool WriteRunReport(const std::string& folder, const Context& context, bool quiet) {
   Json results = Json::object();
   const Report report = MakeRunReport(
-      {.folders = {folder}, .command = "favor report " + folder, .quiet = quiet}, context, results);
-  io::WriteFileAtomically((std::filesystem::path(folder) / "report.html").string(),
+      {.folders = {folder}, .command = "favor report " + Quoted(folder), .quiet = quiet}, context,
+      results);
+  io::WriteFileAtomically((std::filesystem::path(folder) / models::kReportName).string(),
                           report.ToHtml());
+  return !report.plots_missing();
 }
 
 }  // namespace favor::lab

@@ -29,8 +29,8 @@ struct RunReportOptions {
 Report MakeRunReport(const RunReportOptions& options, const Context& context,
                      nlohmann::ordered_json& results);
 
-// report.html in the folder of a run.
-void WriteRunReport(const std::string& folder, const Context& context, bool quiet);
+// report.html in the folder of a run. False: without plots.
+bool WriteRunReport(const std::string& folder, const Context& context, bool quiet);
 
 }  // namespace favor::lab
 

@@ -16,7 +16,7 @@ namespace favor::models {
 
 constexpr std::string_view kLastName = "last.safetensors", kBestName = "best.safetensors",
                            kConfigName = "config.json", kLogName = "log.jsonl",
-                           kTokenizerName = "tokenizer.model";
+                           kTokenizerName = "tokenizer.model", kReportName = "report.html";
 constexpr size_t kMaxConfigBytes = 1 << 20;
 
 // What a checkpoint says beside its numbers.

@@ -9,18 +9,6 @@
 namespace favor {
 namespace {
 
-void CheckOptions(const SamplingOptions& options) {
-  if (!(options.temperature >= 0) || !std::isfinite(options.temperature)) {
-    Throw(ErrorCode::kInvalidOption, "temperature", "given {}, expected 0 or more",
-          options.temperature);
-  }
-  if (options.top_k < 0)
-    Throw(ErrorCode::kInvalidOption, "top_k", "given {}, expected 0 or more", options.top_k);
-  if (!(options.top_p > 0 && options.top_p <= 1))
-    Throw(ErrorCode::kInvalidOption, "top_p", "given {}, expected above 0 and at most 1",
-          options.top_p);
-}
-
 // Tokens that may be chosen, the likeliest first.
 std::vector<int32_t> Candidates(std::span<const float> logits, const SamplingOptions& options) {
   std::vector<int32_t> tokens(logits.size());
@@ -50,8 +38,20 @@ std::vector<int32_t> Candidates(std::span<const float> logits, const SamplingOpt
 
 }  // namespace
 
+void CheckSampling(const SamplingOptions& options) {
+  if (!(options.temperature >= 0) || !std::isfinite(options.temperature)) {
+    Throw(ErrorCode::kInvalidOption, "temperature", "given {}, expected 0 or more",
+          options.temperature);
+  }
+  if (options.top_k < 0)
+    Throw(ErrorCode::kInvalidOption, "top_k", "given {}, expected 0 or more", options.top_k);
+  if (!(options.top_p > 0 && options.top_p <= 1))
+    Throw(ErrorCode::kInvalidOption, "top_p", "given {}, expected above 0 and at most 1",
+          options.top_p);
+}
+
 int32_t Sample(std::span<const float> logits, const SamplingOptions& options, uint64_t draw) {
-  CheckOptions(options);
+  CheckSampling(options);
   const std::vector<int32_t> tokens = Candidates(logits, options);
   if (tokens.size() == 1) return tokens[0];
   // The largest exponent is 0: no overflow at any temperature.

@@ -1,5 +1,6 @@
 // A run and its folder. What is committed is last.safetensors: everything else can be made again
 // from it, or is cut back to it.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -71,7 +72,11 @@ struct Progressed {
 class Run {
  public:
   Run(const RunConfig& config, const TrainOptions& options, const Context& context)
-      : folder_(options.out), options_(options), trainer_(config, context) {}
+      : folder_(options.out),
+        options_(options),
+        trainer_(config, context, DataOf(config, options)) {
+    CheckEvaluation();
+  }
 
   TrainResult Go() {
     Open();
@@ -109,6 +114,30 @@ class Run {
 
  private:
   std::string Path(std::string_view name) const { return (folder_ / name).string(); }
+
+  // A run that goes on has its own copy of the tokenizer; null: the data as the config says.
+  static std::shared_ptr<const Dataset> DataOf(RunConfig config, const TrainOptions& options) {
+    const fs::path copy = fs::path(options.out) / models::kTokenizerName;
+    if (!options.resume || config.format.tokenizer.empty() || !Exists(copy)) return nullptr;
+    config.format.tokenizer = copy.string();
+    return OpenData(config);
+  }
+
+  // An evaluation that asks for nothing would end the run when it comes.
+  void CheckEvaluation() const {
+    const TrainConfig& config = trainer_.config().training;
+    const int64_t all = trainer_.data().Batches(Split::kValid, config.batch, config.length);
+    const int64_t batches = config.eval_batches == 0 ? all : std::min(all, config.eval_batches);
+    for (int64_t i = 0; i < batches; ++i) {
+      const Batch batch = trainer_.data().EvalBatch(
+          Split::kValid, {.index = i, .batch = config.batch, .length = config.length});
+      if (std::ranges::any_of(batch.targets, [](int32_t target) { return target != kNoTarget; }))
+        return;
+    }
+    Throw(ErrorCode::kInvalidData, Printable(trainer_.config().data),
+          "the valid split asks for nothing: {} batches of {} × {} tokens", batches, config.batch,
+          config.length);
+  }
 
   void Open() {
     if (Exists(Path(models::kLastName))) {
@@ -186,7 +215,8 @@ TrainResult Train(const RunConfig& config, const TrainOptions& options, const Co
   const auto check_folder = [&] {
     const bool last = Exists(folder / models::kLastName);
     for (const std::string_view name :
-         {models::kConfigName, models::kLastName, models::kBestName, models::kLogName}) {
+         {models::kConfigName, models::kLastName, models::kBestName, models::kLogName,
+          models::kTokenizerName, models::kReportName}) {
       if (!options.resume && Exists(folder / name)) {
         Throw(ErrorCode::kInvalidOption, "train",
               "the folder '{}' holds a run already ({}): resume it, or choose another",

@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string LinesUpTo(const std::string& path, int64_t last_step) {
-  std::istringstream lines(io::InputFile(path).ReadRest());
+  std::istringstream lines(io::ReadRegularFile(path));
   std::string kept;
   for (std::string line; std::getline(lines, line);) {
     if (lines.eof()) break;  // without its end: cut off

@@ -35,7 +35,10 @@ TrainedModel LoadTrained(const std::string& path) {
   return {.config = config,
           .model = std::move(model),
           .vocabulary = std::move(vocabulary),
-          .path = checkpoint->name()};
+          .path = checkpoint->name(),
+          .fingerprint = state.is_object() && state.contains("data") && state["data"].is_string()
+                             ? state["data"].get<std::string>()
+                             : ""};
 }
 
 }  // namespace favor

@@ -40,7 +40,7 @@ RunConfig Complete(RunConfig config, const Dataset& data) {
 }
 
 // A path that JSON cannot hold would not be found again.
-void CheckData(const std::string& data) {
+void CheckName(const char* key, const std::string& data) {
   bool text = data.find('\0') == std::string::npos;
   try {
     text = text && !Json(data).dump().empty();
@@ -48,8 +48,7 @@ void CheckData(const std::string& data) {
     text = false;
   }
   if (!text)
-    Throw(ErrorCode::kInvalidOption, "data", "given '{}', expected a name in UTF-8",
-          Printable(data));
+    Throw(ErrorCode::kInvalidOption, key, "given '{}', expected a name in UTF-8", Printable(data));
 }
 
 // The same limits for configs that come from C++ as for those from files.
@@ -127,7 +126,9 @@ std::unique_ptr<Dataset> OpenData(const RunConfig& config) {
 Trainer::Trainer(const RunConfig& config, const Context& context,
                  std::shared_ptr<const Dataset> data) {
   CheckTraining(config.training);
-  CheckData(config.data);
+  CheckName("data", config.data);
+  CheckName("tokenizer", config.format.tokenizer);
+  CheckName("held_out", config.format.held_out);
   if (data == nullptr) data = OpenData(config);
   impl_ = std::make_unique<Impl>(config, context, std::move(data));
 }

@@ -189,6 +189,66 @@ TEST_F(GenerateCommand, RunsGetAReport) {
   EXPECT_EQ(Read(run_ + "/best.safetensors"), Read(dir_ / "again/best.safetensors"));
 }
 
+// Names of folders reach a program that draws plots: they stay names.
+TEST_F(GenerateCommand, NamesOfFoldersAreNoCommands) {
+  const std::string folder = dir_ / "`touch oops` 'a\"$(touch oops)";
+  ASSERT_EQ(Train(proteins_, folder).status, 0);
+  EXPECT_FALSE(fs::exists("oops"));
+  const std::string page = Read(folder + "/report.html");
+  EXPECT_NE(page.find("<svg"), std::string::npos);
+  EXPECT_NE(page.find("favor report '"), std::string::npos) << "quoted for a shell";
+}
+
+TEST_F(GenerateCommand, NothingThatARunNeedsIsOverwritten) {
+  ASSERT_EQ(Train(proteins_, run_, {"--no-report"}).status, 0);
+  const std::string weights = Read(run_ + "/best.safetensors"), data = Read(proteins_);
+  for (const std::string& path : {run_ + "/best.safetensors", run_ + "/last.safetensors",
+                                  run_ + "/config.json", run_ + "/log.jsonl", proteins_}) {
+    const ToolResult generated = RunTool({"generate", "--model", run_, "--save-state", path});
+    EXPECT_EQ(generated.status, 2) << path;
+    EXPECT_NE(generated.err.find("overwrite"), std::string::npos) << generated.err;
+    EXPECT_EQ(RunTool({"report", run_, "--out", path}).status, 2) << path;
+  }
+  EXPECT_EQ(Read(run_ + "/best.safetensors"), weights);
+  EXPECT_EQ(Read(proteins_), data);
+  // Nor is a page of someone else.
+  fs::create_directory(dir_ / "other");
+  WriteText(dir_ / "other/report.html", "mine");
+  EXPECT_EQ(Train(proteins_, dir_ / "other").status, 2);
+  EXPECT_EQ(Read(dir_ / "other/report.html"), "mine");
+}
+
+TEST_F(GenerateCommand, DataThatChangedAreNoticed) {
+  ASSERT_EQ(Train(text_, run_, {"--no-report"}).status, 0);
+  EXPECT_EQ(RunTool({"eval", "--model", run_, "--quiet"}).err, "");
+  WriteText(text_, Read(text_) + "and more of it\n");
+  const ToolResult eval = RunTool({"eval", "--model", run_, "--quiet"});
+  EXPECT_EQ(eval.status, 0);
+  EXPECT_NE(eval.err.find("has changed"), std::string::npos) << eval.err;
+  ASSERT_EQ(RunTool({"report", run_, "--quiet"}).status, 0);
+  EXPECT_NE(Read(run_ + "/report.html").find("Beware"), std::string::npos);
+  // A held-out list is part of the data.
+  WriteText(dir_ / "names", "p3\n");
+  ASSERT_EQ(Train(proteins_, dir_ / "held", {"--no-report", "--held-out", dir_ / "names"}).status,
+            0);
+  WriteText(dir_ / "names", "p3\np4\n");
+  EXPECT_EQ(RunTool({"train", "--out", dir_ / "held", "--resume", "--quiet"}).status, 1);
+}
+
+// Learned positions and pictures end: so do samples.
+TEST_F(GenerateCommand, SamplesEndWhereTheModelEnds) {
+  ASSERT_EQ(Train(text_, run_, {"--no-report", "--positions", "learned"}).status, 0);
+  const ToolResult result = RunTool({"generate", "--model", run_, "--prompt", "abcd", "--quiet"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out.size(),
+            22u);  // 24 positions hold 4 and 20; one more is drawn, and a line end
+  const ToolResult wrong = RunTool({"generate", "--model", run_, "--prompt", "a", "--top-p", "0",
+                                    "--save-state", dir_ / "state"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_EQ(wrong.out, "");
+  EXPECT_FALSE(fs::exists(dir_ / "state"));
+}
+
 TEST_F(GenerateCommand, ReportsCompare) {
   ASSERT_EQ(Train(proteins_, run_, {"--no-report"}).status, 0);
   ASSERT_EQ(Train(proteins_, dir_ / "exact", {"--no-report", "--attention", "exact"}).status, 0);

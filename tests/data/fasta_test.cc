@@ -125,6 +125,7 @@ TEST(Fasta, RefusesWhatFollowsAnEnd) {
                 "record 'a', line 3, column 1: more behind '*', which ends a sequence");
   ExpectRefused(">a\nMK**\n",
                 "record 'a', line 2, column 4: more behind '*', which ends a sequence");
+  ExpectRefused(">a b\rMKV\nACD\n", "line 1, column 5: a carriage return inside of a line");
   ExpectRefused(">a\nMK\rV\n", "record 'a', line 2, column 3: a carriage return inside of a line");
 }
 

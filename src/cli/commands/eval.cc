@@ -27,8 +27,18 @@ void Run(const Arguments& a) {
   TrainedModel trained = LoadTrained(a.model);
   RunConfig& run = trained.config;  // that the model was trained with
   Model& model = trained.model;
-  if (!a.data.empty()) run.data = a.data;
+  if (!a.data.empty()) {
+    run.data = a.data;
+    run.format.held_out.clear();  // a list of the run's own data
+  }
   const auto data = OpenData(run);
+  if (a.data.empty() && !trained.fingerprint.empty() &&
+      data->Fingerprint() != trained.fingerprint) {
+    fmt::print(stderr,
+               "favor: warning: {}: has changed since the model was trained; what was held out may "
+               "have been learned from\n",
+               Printable(run.data));
+  }
   if (data->vocab() != model.config().vocab || data->classes() != model.config().classes) {
     Throw(ErrorCode::kInvalidData, Printable(run.data),
           "has {} tokens and {} classes, but the model was trained with {} and {}", data->vocab(),
@@ -37,7 +47,9 @@ void Run(const Arguments& a) {
   const int64_t batch = a.batch == 0 ? run.training.batch : a.batch;
   // Generated tasks have a length of their own.
   const bool own = run.data.starts_with("task:");
-  const int64_t length = data->Length(a.length == 0 && !own ? run.training.length : a.length);
+  const int64_t length = own             ? data->Length(a.length)
+                         : a.length == 0 ? run.training.length
+                                         : a.length;
   const Split split = SplitNamed(a.split);
   const int64_t all = data->Batches(split, batch, length);
   const int64_t batches = a.batches == 0 ? all : std::min(all, a.batches);

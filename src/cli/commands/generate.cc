@@ -11,6 +11,7 @@
 #include "favor/generate.h"
 #include "favor/train.h"
 #include "io/input_file.h"
+#include "lab/run_folder.h"
 
 namespace favor::cli {
 namespace {
@@ -29,9 +30,21 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::string PromptText(const Arguments& a) {
+std::string PromptText(const Arguments& a, const Vocabulary& vocabulary) {
   if (a.prompt_file.empty()) return a.prompt;
-  return io::ReadRegularFile(a.prompt_file);
+  std::string text = io::ReadRegularFile(a.prompt_file);
+  // The line end that editors write is no letter.
+  while (vocabulary.special().begin && (text.ends_with('\n') || text.ends_with('\r')))
+    text.pop_back();
+  return text;
+}
+
+// Where learned positions or a picture end, so does what can be generated.
+int64_t MostTokens(const Arguments& a, const TrainedModel& run, int64_t context) {
+  int64_t end = INT64_MAX;
+  if (run.config.model.positions == "learned") end = run.config.model.max_length;
+  if (run.vocabulary->name() == "pixels") end = run.config.training.length;
+  return std::min(a.tokens, std::max<int64_t>(0, end - context + 1));
 }
 
 // What is read before the first token is drawn.
@@ -39,7 +52,7 @@ std::vector<int32_t> PromptTokens(const Arguments& a, const Vocabulary& vocabula
   std::vector<int32_t> tokens;
   const SpecialTokens special = vocabulary.special();
   if (special.begin && a.load_state.empty()) tokens.push_back(*special.begin);
-  const std::string text = PromptText(a);
+  const std::string text = PromptText(a, vocabulary);
   const auto encoded =
       vocabulary.Encode(text, a.prompt_file.empty() ? "generate: --prompt" : a.prompt_file);
   tokens.insert(tokens.end(), encoded.begin(), encoded.end());
@@ -82,8 +95,12 @@ void Run(const Arguments& a) {
           "given nothing, expected a checkpoint or the folder of a run");
   if (a.prompt_given->count() > 0 && !a.prompt_file.empty())
     Throw(ErrorCode::kInvalidOption, "generate", "given --prompt and --prompt-file, expected one");
-  CheckFiles("generate", {a.save_state}, {a.prompt_file});
+  CheckSampling(a.sampling);
   TrainedModel run = LoadTrained(a.model);
+  std::vector<std::string> inputs = lab::FilesOf(run);
+  inputs.push_back(a.prompt_file);
+  inputs.push_back(a.load_state);
+  CheckFiles("generate", {a.save_state}, inputs);
   const Vocabulary& vocabulary = *run.vocabulary;
   const Context context({.threads = static_cast<int>(a.threads)});
   Decoder decoder(run.model, context);
@@ -107,17 +124,19 @@ void Run(const Arguments& a) {
   const double prefill = SecondsSince(prefill_start);
   if (!a.save_state.empty()) decoder.Save(a.save_state);
 
+  const int64_t most = MostTokens(a, run, decoder.tokens());
   const bool records = vocabulary.special().begin.has_value();
   const auto start = Clock::now();
   int64_t drawn = 0;
   nlohmann::ordered_json samples = nlohmann::ordered_json::array();
   for (int64_t number = 0; number < a.samples; ++number) {
     Decoder own = decoder.Clone();
-    if (!a.json && records) WriteOut(fmt::format(">sample{}\n{}", number + 1, PromptText(a)));
+    if (!a.json && records)
+      WriteOut(fmt::format(">sample{}\n{}", number + 1, vocabulary.Decode(prompt)));
     StreamedText streamed(vocabulary);
     SamplingOptions sampling = a.sampling;
     sampling.seed = static_cast<uint64_t>(a.seed);
-    const Generated sampled = Generate(own, vocabulary, sampling, a.tokens,
+    const Generated sampled = Generate(own, vocabulary, sampling, most,
                                        static_cast<uint64_t>(number), [&](int32_t token) {
                                          if (!a.json) streamed.Add(token);
                                        });

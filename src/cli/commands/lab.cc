@@ -57,7 +57,9 @@ void Run(const Arguments& arguments) {
   io::WriteFileAtomically(results_path, results.dump(2) + "\n");
   io::WriteFileAtomically(report_path, report.ToHtml());
   if (report.plots_missing()) {
-    fmt::print(stderr, "favor: warning: lab: gnuplot is not installed, the report has no plots\n");
+    fmt::print(
+        stderr,
+        "favor: warning: lab: gnuplot is not installed or failed, the report has no plots\n");
   }
   if (arguments.json) {
     PrintJson(results);

@@ -28,20 +28,28 @@ void Run(Arguments& a) {
                 ? "report.html"
                 : (std::filesystem::path(a.options.folders[0]) / "report.html").string();
   }
-  for (const std::string& folder : a.options.folders) lab::ReadRunFolder(folder);
-  CheckFiles("report", {a.out}, {});
+  std::vector<std::string> inputs;
+  for (const std::string& folder : a.options.folders) {
+    if (folder.empty())
+      Throw(ErrorCode::kInvalidOption, "report", "given an empty name, expected folders of runs");
+    lab::ReadRunFolder(folder);
+    for (const std::string& file : lab::FilesOf(LoadTrained(folder))) inputs.push_back(file);
+  }
+  CheckFiles("report", {a.out}, inputs);
   a.options.command = "favor report";
-  for (const std::string& folder : a.options.folders) a.options.command += " " + folder;
+  for (const std::string& folder : a.options.folders)
+    a.options.command += " " + lab::Quoted(folder);
   if (!a.options.lengths.empty())
     a.options.command += fmt::format(" --lengths {}", fmt::join(a.options.lengths, ","));
-  if (a.options.folders.size() > 1) a.options.command += " --out " + a.out;
+  if (a.options.folders.size() > 1) a.options.command += " --out " + lab::Quoted(a.out);
   const Context context({.threads = static_cast<int>(a.threads)});
   nlohmann::ordered_json results = nlohmann::ordered_json::object();
   const lab::Report report = lab::MakeRunReport(a.options, context, results);
   io::WriteFileAtomically(a.out, report.ToHtml());
   if (report.plots_missing())
-    fmt::print(stderr,
-               "favor: warning: report: gnuplot is not installed, the report has no plots\n");
+    fmt::print(
+        stderr,
+        "favor: warning: report: gnuplot is not installed or failed, the report has no plots\n");
   if (a.json) return PrintJson(nlohmann::json(results));
   fmt::print("{}\n{}\nreport  {}\n", report.tables()[0].ToText(), report.tables()[1].ToText(),
              a.out);

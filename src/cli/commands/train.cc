@@ -36,6 +36,29 @@ nlohmann::ordered_json ToJson(const TrainResult& result) {
   return json;
 }
 
+// A run is not lost for its report.
+void WriteReport(const Arguments& a, const Context& context) {
+  try {
+    if (!lab::WriteRunReport(a.out, context, a.quiet))
+      fmt::print(stderr, "favor: warning: report: gnuplot is not installed or failed, no plots\n");
+  } catch (const Error& error) {
+    fmt::print(stderr, "favor: warning: report: {}\n", error.what());
+  }
+}
+
+void Print(const TrainResult& result, const Arguments& a) {
+  if (a.json) return PrintJson(nlohmann::json(ToJson(result)));
+  fmt::print("{} steps, {} tokens, {:.1f} s{}\n", result.steps, result.tokens, result.seconds,
+             result.stopped_early ? " (stopped early)" : "");
+  if (result.valid) {
+    fmt::print("valid: loss {:.4f}, accuracy {:.4f}, perplexity {:.3f}, {:.4f} bits a token\n",
+               result.valid->MeanLoss(), result.valid->Accuracy(), result.valid->Perplexity(),
+               result.valid->BitsPerToken());
+    fmt::print("best: loss {:.4f} at step {}\n", result.best_loss, result.best_step);
+  }
+  fmt::print("run: {}{}\n", Printable(a.out), a.no_report ? "" : " (report.html)");
+}
+
 void Run(const Arguments& a) {
   if (a.out.empty())
     Throw(ErrorCode::kInvalidOption, "train: --out", "given nothing, expected a folder");
@@ -50,17 +73,8 @@ void Run(const Arguments& a) {
   const Context context({.threads = static_cast<int>(a.threads)});
   const TrainResult result =
       Train(config, {.out = a.out, .resume = a.resume, .quiet = a.quiet}, context);
-  if (!a.no_report) lab::WriteRunReport(a.out, context, a.quiet);
-  if (a.json) return PrintJson(nlohmann::json(ToJson(result)));
-  fmt::print("{} steps, {} tokens, {:.1f} s{}\n", result.steps, result.tokens, result.seconds,
-             result.stopped_early ? " (stopped early)" : "");
-  if (result.valid) {
-    fmt::print("valid: loss {:.4f}, accuracy {:.4f}, perplexity {:.3f}, {:.4f} bits a token\n",
-               result.valid->MeanLoss(), result.valid->Accuracy(), result.valid->Perplexity(),
-               result.valid->BitsPerToken());
-    fmt::print("best: loss {:.4f} at step {}\n", result.best_loss, result.best_step);
-  }
-  fmt::print("run: {}{}\n", Printable(a.out), a.no_report ? "" : " (report.html)");
+  Print(result, a);
+  if (!a.no_report) WriteReport(a, context);
 }
 
 }  // namespace
