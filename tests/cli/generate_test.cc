@@ -38,7 +38,14 @@ class GenerateCommand : public ToolFixture {
         "2",     "--layers",     "1",  "--ff",           "24", "--features",  "16",     "--steps",
         "6",     "--batch",      "4",  "--length",       "24", "--positions", "rotary", "--warmup",
         "2",     "--eval-every", "3",  "--eval-batches", "2",  "--threads",   "1",      "--quiet"};
-    words.insert(words.end(), more.begin(), more.end());
+    for (size_t i = 0; i < more.size(); ++i) {  // an option that stands there gets the new value
+      const auto found = std::find(words.begin(), words.end(), more[i]);
+      if (found == words.end()) {
+        words.push_back(more[i]);
+      } else {
+        found[1] = more[++i];
+      }
+    }
     return RunTool(words);
   }
 
