@@ -40,7 +40,7 @@ class GenerateCommand : public ToolFixture {
         "2",     "--eval-every", "3",  "--eval-batches", "2",  "--threads",   "1",      "--quiet"};
     for (size_t i = 0; i < more.size(); ++i) {  // an option that stands there gets the new value
       const auto found = std::find(words.begin(), words.end(), more[i]);
-      if (found == words.end()) {
+      if (!more[i].starts_with("--") || found == words.end()) {
         words.push_back(more[i]);
       } else {
         found[1] = more[++i];
