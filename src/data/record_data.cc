@@ -10,19 +10,10 @@
 namespace favor::data {
 namespace {
 
-constexpr int64_t kDefaultLength = 512;
-
-class RecordData : public Dataset {
+class RecordData : public StoredData {
  public:
   explicit RecordData(Stored stored)
-      : stored_(std::move(stored)), special_(stored_.vocabulary->special()) {}
-
-  std::string Fingerprint() const override { return stored_.fingerprint; }
-  const Vocabulary* vocabulary() const override { return stored_.vocabulary.get(); }
-  std::string_view Unit() const override { return stored_.unit; }
-  SplitSummary Summary(Split split) const override { return Part(split).summary; }
-  int64_t vocab() const override { return stored_.vocabulary->size(); }
-  int64_t classes() const override { return 0; }
+      : StoredData(std::move(stored)), special_(stored_.vocabulary->special()) {}
 
   int64_t Length(int64_t asked) const override {
     for (const Split split : {Split::kTrain, Split::kValid}) {
@@ -67,16 +58,13 @@ class RecordData : public Dataset {
   }
 
  private:
-  const StoredSplit& Part(Split split) const { return stored_.splits[static_cast<size_t>(split)]; }
-
   // causal: "<begin> a b c" is asked for "a b c <end>". masked: "a b c".
   Batch Rows(Split split, const std::vector<int64_t>& records, const BatchRequest& request) const {
-    const bool causal = stored_.options.task == "causal";
     const auto length = static_cast<size_t>(request.length);
     Batch batch{.batch = static_cast<int64_t>(records.size()), .length = request.length};
     for (const int64_t index : records) {
       std::vector<int32_t> row = Part(split).Record(index, request.length);
-      if (causal) {
+      if (causal()) {
         std::vector<int32_t> targets = row;
         if (targets.size() < length && special_.end) targets.push_back(*special_.end);
         targets.resize(length, kNoTarget);
@@ -88,16 +76,15 @@ class RecordData : public Dataset {
       row.resize(length, special_.padding);
       batch.tokens.insert(batch.tokens.end(), row.begin(), row.end());
       // What comes after all targets is seen by none of them: causal batches need no mask.
-      if (!causal) {
+      if (!causal()) {
         batch.mask.insert(batch.mask.end(), used, 1.0f);
         batch.mask.insert(batch.mask.end(), length - used, 0.0f);
       }
     }
-    if (!causal) MaskRows(stored_, split, request, batch);
+    if (!causal()) Mask(split, request, batch);
     return batch;
   }
 
-  Stored stored_;
   SpecialTokens special_;
 };
 

@@ -5,27 +5,13 @@
 #include <memory>
 #include <string>
 
-#include "data/token_store.h"
+#include "data/stored_data.h"
 #include "favor/data.h"
 
 namespace favor::data {
 
 // Throws where a request asks for nothing.
 const BatchRequest& CheckedRequest(const BatchRequest& request);
-
-// What both kinds of stored data know.
-struct Stored {
-  std::string source;  // for errors
-  DataOptions options;
-  std::shared_ptr<const Vocabulary> vocabulary;
-  std::string_view unit;  // that a token stands for
-  StoredSplits splits;
-  std::string fingerprint;
-  int64_t length = 0;  // of every sequence; 0: the caller's choice
-};
-
-// Hides tokens of a batch that holds the sequences of a request.
-void MaskRows(const Stored& stored, Split split, const BatchRequest& request, Batch& batch);
 
 // Sequences are windows of a stream.
 std::unique_ptr<Dataset> MakeStreamData(Stored stored);

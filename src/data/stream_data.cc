@@ -3,25 +3,15 @@
 #include <algorithm>
 
 #include "core/error_text.h"
-#include "data/masking.h"
 #include "data/sources.h"
 #include "favor/random.h"
 
 namespace favor::data {
 namespace {
 
-constexpr int64_t kDefaultLength = 512;
-
-class StreamData : public Dataset {
+class StreamData : public StoredData {
  public:
-  explicit StreamData(Stored stored) : stored_(std::move(stored)) {}
-
-  std::string Fingerprint() const override { return stored_.fingerprint; }
-  const Vocabulary* vocabulary() const override { return stored_.vocabulary.get(); }
-  std::string_view Unit() const override { return stored_.unit; }
-  SplitSummary Summary(Split split) const override { return Part(split).summary; }
-  int64_t vocab() const override { return stored_.vocabulary->size(); }
-  int64_t classes() const override { return 0; }
+  using StoredData::StoredData;
 
   int64_t Length(int64_t asked) const override {
     const int64_t length = asked == 0 ? kDefaultLength : asked;
@@ -61,10 +51,8 @@ class StreamData : public Dataset {
   }
 
  private:
-  bool causal() const { return stored_.options.task == "causal"; }
   // Tokens behind a sequence: one more where each predicts the next.
   int64_t Window(int64_t length) const { return length + (causal() ? 1 : 0); }
-  const StoredSplit& Part(Split split) const { return stored_.splits[static_cast<size_t>(split)]; }
   // Sequences that follow each other without overlap.
   int64_t Count(Split split, int64_t length) const {
     return std::max<int64_t>(0, Part(split).tokens.size() - (causal() ? 1 : 0)) / length;
@@ -79,24 +67,12 @@ class StreamData : public Dataset {
       batch.tokens.insert(batch.tokens.end(), window.begin(), window.begin() + request.length);
       if (causal()) batch.targets.insert(batch.targets.end(), window.begin() + 1, window.end());
     }
-    if (!causal()) MaskRows(stored_, split, request, batch);
+    if (!causal()) Mask(split, request, batch);
     return batch;
   }
-
-  Stored stored_;
 };
 
 }  // namespace
-
-void MaskRows(const Stored& stored, Split split, const BatchRequest& request, Batch& batch) {
-  // By the number of the sequence: masks do not depend on how many share a batch.
-  const RandomStream stream =
-      RandomStream(stored.options.seed, "masks").Child(static_cast<uint64_t>(split));
-  MaskBatch(stream, request.index * request.batch,
-            {.hidden = stored.vocabulary->special().hidden,
-             .ordinary = static_cast<int32_t>(stored.vocabulary->ordinary())},
-            batch);
-}
 
 std::unique_ptr<Dataset> MakeStreamData(Stored stored) {
   return std::make_unique<StreamData>(std::move(stored));
