@@ -1,0 +1,40 @@
+// Learns made-up proteins that repeat eight letters, and goes on from a prompt: each token costs
+// the same, however long the context is.
+#include <favor/favor.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+int main() {
+  const std::string letters = "MKTAYIQR";
+  {
+    std::ofstream fasta("repeats.fasta");
+    for (size_t i = 0; i < 320; ++i) {
+      fasta << ">p" << i << "\n";
+      for (size_t j = 0; j < 20 + i / 8; ++j) fasta << letters[(i + j) % letters.size()];
+      fasta << "\n";
+    }
+  }
+  favor::RunConfig run{.data = "repeats.fasta"};
+  run.model.width = 64;
+  run.model.ff = 128;
+  run.model.positions = "rotary";
+  run.model.features.map = "relu";
+  run.training = {
+      .steps = 150, .batch = 8, .length = 32, .learning_rate = 3e-3, .warmup = 20, .dropout = 0};
+  const favor::Context context;
+  favor::Trainer trainer(run, context);
+  while (trainer.step() < run.training.steps) trainer.Step();
+
+  const favor::Vocabulary& vocabulary = *trainer.data().vocabulary();
+  favor::Decoder decoder(trainer.model(), context);
+  decoder.Read(std::vector<int32_t>{*vocabulary.special().begin});
+  decoder.Read(vocabulary.Encode("AYIQRMKT", "prompt"));
+  const favor::Generated sample =
+      favor::Generate(decoder, vocabulary, {.temperature = 0}, /*most=*/16);
+  std::printf("AYIQRMKT goes on as %s; the context takes %d bytes\n",
+              vocabulary.Decode(sample.tokens).c_str(), static_cast<int>(decoder.StateBytes()));
+  return vocabulary.Decode(sample.tokens).starts_with("AYIQRMKT") ? 0 : 1;
+}
