@@ -82,7 +82,7 @@ int Main(int argc, char** argv) {
   std::signal(
       SIGXFSZ,
       SIG_IGN);  // a file that grows too large is an error of the write, not the end of the process
-  CLI::App app("favor: linear-time attention. Feature maps, projections and what they estimate.",
+  CLI::App app("favor: linear-time attention. Trains, evaluates, runs and measures Performers.",
                "favor");
   app.set_version_flag("--version", "favor " FAVOR_VERSION, "Print the version");
   app.footer("favor help COMMAND shows the options of a command and an example.");

@@ -78,6 +78,10 @@ void RefuseTwins(const std::string& path, const Alphabet& alphabet, std::vector<
 
 std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& options) {
   const DataFormat& format = options.format;
+  if (format.alphabet == "protein" && (path.ends_with(".fna") || path.ends_with(".fna.gz"))) {
+    Throw(ErrorCode::kInvalidOption, "alphabet", "given protein for '{}', expected dna",
+          Printable(path));
+  }
   const auto alphabet = OpenAlphabet(format.alphabet);
   const bool join = format.layout == "join";
   std::unordered_set<uint64_t> held_out;

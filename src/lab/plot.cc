@@ -53,11 +53,11 @@ std::string Script(const Plot& plot) {
     }
     script += "EOD\n";
     const auto color = static_cast<size_t>(series.color) % kColors.size();
-    const std::string style =
-        series.markers
-            ? fmt::format("points pt {} ps 0.7 lc rgb '{}' notitle", kPointTypes[color],
-                          kColors[color])
-            : fmt::format("lines lw 2 lc rgb '{}' title {}", kColors[color], Quote(series.name));
+    const std::string style = series.markers
+                                  ? fmt::format("points pt {} ps 0.7 lc rgb '{}' notitle",
+                                                kPointTypes[color], kColors[color])
+                                  : fmt::format("linespoints lw 2 pt 7 ps 0.3 lc rgb '{}' title {}",
+                                                kColors[color], Quote(series.name));
     commands += fmt::format("{}$data{} using 1:2 with {}", i == 0 ? "plot " : ", ", i, style);
   }
   return script + commands + "\n";

@@ -18,10 +18,12 @@ class Report {
   void AddText(const std::string& paragraph);
   void AddTable(const Table& table);
   void AddPlot(const Plot& plot);
+  void AddWarning(const std::string& warning) { warnings_.push_back(warning); }  // for the terminal
   void AddHeading(const std::string& heading);
   // As it is, in letters of one width; long lines wrap.
   void AddPreformatted(const std::string& text);
 
+  const std::vector<std::string>& warnings() const { return warnings_; }
   const std::vector<Table>& tables() const { return tables_; }
   bool plots_missing() const { return plots_missing_; }  // gnuplot was not there, or failed
   std::string ToHtml() const;
@@ -29,6 +31,7 @@ class Report {
  private:
   std::string title_, command_, body_;
   std::vector<Table> tables_;
+  std::vector<std::string> warnings_;
   bool plots_missing_ = false;
 };
 

@@ -113,12 +113,11 @@ class Page {
     for (const std::string& folder : options_.folders) {
       RunFolder run = ReadRunFolder(folder);
       TrainedModel trained = LoadTrained(folder);
-      run.config = trained.config;  // complete, with files that are found
       std::shared_ptr<const Dataset> data;
       for (const Subject& other : subjects_) {
         if (DataKey(other.run.config) == DataKey(run.config)) data = other.data;
       }
-      if (data == nullptr) data = OpenData(run.config);
+      if (data == nullptr) data = OpenData(trained.config);  // with its own copy of a tokenizer
       subjects_.push_back({std::move(run), std::move(trained), data});
       Subject& subject = subjects_.back();
       const TrainConfig& training = subject.run.config.training;
@@ -175,7 +174,12 @@ class Page {
     }
   }
 
-  std::string Unit() const { return statistics_.unit; }
+  std::string Unit() const { return same_data_ ? statistics_.unit : "token"; }
+  bool Words() const {
+    return std::ranges::all_of(subjects_, [](const Subject& s) {
+      return s.data->classes() == 0 && s.data->Summary(s.split).words > 0;
+    });
+  }
 
   void Results() {
     Table table{.title = "How well the next token is predicted",
@@ -186,11 +190,25 @@ class Page {
                 .columns = {"model", "nats", "accuracy", "perplexity", "bits a " + Unit()}};
     if (subjects_[0].run.config.task == "masked")
       table.title = "How well masked tokens are predicted";
-    if (subjects_[0].run.config.task == "classify") table.title = "How well classes are told";
+    if (subjects_[0].run.config.task == "classify")
+      table.title = "How well sequences are classified";
+    // Per word and character of the original text: these compare across vocabularies.
+    const bool words = Words();
+    if (words) {
+      table.columns.push_back("perplexity of words");
+      table.columns.push_back("bits a character");
+    }
+    const auto add_words = [&](const Score& score, const SplitSummary& summary,
+                               std::vector<std::string>& row) {
+      if (!words) return;
+      row.push_back(fmt::format("{:.4g}", std::exp(score.MeanLoss() * summary.TokensPerWord())));
+      row.push_back(fmt::format("{:.4f}", score.BitsPerToken() * summary.TokensPerCharacter()));
+    };
     results_["runs"] = Json::array();
     for (const Subject& subject : subjects_) {
       std::vector<std::string> row = ScoreCells(subject.score);
       row.insert(row.begin(), subject.run.Name() + ": " + subject.run.Attention());
+      add_words(subject.score, subject.data->Summary(subject.split), row);
       table.rows.push_back(row);
       results_["runs"].push_back({{"folder", subject.run.path},
                                   {"attention", subject.run.Attention()},
@@ -205,13 +223,16 @@ class Page {
       for (const Baseline& baseline : statistics_.baselines->baselines) {
         std::vector<std::string> row = ScoreCells(baseline.score);
         row.insert(row.begin(), baseline.name);
+        add_words(baseline.score, subjects_[0].data->Summary(subjects_[0].split), row);
         table.rows.push_back(row);
         results_["baselines"][baseline.name] = ScoreJson(baseline.score);
       }
     } else if (!same_data_) {
       table.caption =
-          "These runs had different data: their figures do not compare, and there are no simple "
-          "models beside them.";
+          "These runs had different data or vocabularies: losses, accuracies and perplexities of "
+          "tokens do not compare, and there are no simple models beside them.";
+      report_.AddWarning(
+          "the runs had different data or vocabularies: figures of tokens do not compare");
     }
     report_.AddTable(table);
   }
@@ -241,7 +262,6 @@ class Page {
           dots.points.emplace_back(static_cast<double>(steps[first + together - 1].step),
                                    sum / static_cast<double>(together));
         }
-        if (line.points.size() == 1) line.points.push_back(line.points[0]);
         if (!line.points.empty()) curves.series.push_back(line);
         if (!dots.points.empty()) curves.series.push_back(dots);
         ++color;
@@ -256,18 +276,21 @@ class Page {
   void Speed() {
     Table table{.title = "Speed",
                 .caption = fmt::format(
-                    "Training: the median of steps of {} × {} tokens, {} threads at present.",
+                    "Training: the median of steps of {} × {} tokens; this report uses {} "
+                    "thread(s).",
                     subjects_[0].run.config.training.batch, subjects_[0].run.config.training.length,
                     context_.threads()),
                 .columns = {"model", "training tokens/s", "training s"}};
     for (const int64_t length : options_.lengths)
       table.columns.push_back(fmt::format("µs a token, L = {}", length));
     if (!options_.lengths.empty())
-      table.caption += " Behind it: a forward pass over one sequence of L tokens.";
+      table.caption += " To the right: a forward pass over one sequence of L tokens.";
+    if (std::ranges::any_of(subjects_, [&](const Subject& s) {
+          return s.microseconds.size() < options_.lengths.size();
+        }))
+      table.caption += " —: longer than the model's learned positions.";
     Plot plot{.title = "Time of a token",
-              .caption =
-                  "A forward pass over one sequence: exact attention grows with the length, linear "
-                  "attention does not.",
+              .caption = "A forward pass over one sequence.",
               .x_label = "length",
               .y_label = "µs a token",
               .log_x = true,

@@ -24,7 +24,7 @@ std::vector<Field> TrainFields(TrainConfig& c) {
   return {
       {"steps", "Steps of the optimizer", IntegerField{&c.steps, 1, kMany}},
       {"batch", "Sequences at a time", IntegerField{&c.batch, 1, 1 << 20}},
-      {"length", "Tokens of a sequence; 0: 512 of text, the task's own",
+      {"length", "Tokens of a sequence; 0: 512, or the picture's or task's own",
        IntegerField{&c.length, 0, models::kMaxLength}},
       {"accumulate", "Batches whose gradients make one step",
        IntegerField{&c.accumulate, 1, 1 << 20}},
@@ -57,14 +57,17 @@ std::vector<Field> TrainFields(TrainConfig& c) {
 }
 
 std::vector<Field> DataFields(RunConfig& c) {
-  return {{"data", "A file (FASTA, text, pictures) or task:NAME,key=value,…", TextField{&c.data}},
+  return {{"data", "A file or folder (FASTA, text, pictures) or task:NAME,key=value,…",
+           TextField{&c.data}},
           {"task", "What is learned: the next token, masked tokens, or a class",
            ChoiceField{&c.task, List(TaskNames())}}};
 }
 
 std::vector<Field> FormatFields(DataFormat& c) {
   return {
-      {"kind", "What the file holds; auto: by its name", ChoiceField{&c.kind, List(KindNames())}},
+      {"kind",
+       "What the file holds; auto: by its name (.fasta .fa .faa .fna .fas, .png .npy, else text)",
+       ChoiceField{&c.kind, List(KindNames())}},
       {"alphabet", "Of FASTA", ChoiceField{&c.alphabet, List(AlphabetNames())}},
       {"layout", "Of FASTA: records cut at the length, or joined and read in windows",
        ChoiceField{&c.layout, List(LayoutNames())}},

@@ -219,7 +219,7 @@ TrainResult Train(const RunConfig& config, const TrainOptions& options, const Co
           models::kTokenizerName, models::kReportName}) {
       if (!options.resume && Exists(folder / name)) {
         Throw(ErrorCode::kInvalidOption, "train",
-              "the folder '{}' holds a run already ({}): resume it, or choose another",
+              "the folder '{}' holds a run already ({}): resume it (--resume), or choose another",
               Printable(options.out), name);
       }
     }

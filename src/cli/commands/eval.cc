@@ -64,7 +64,8 @@ void Run(const Arguments& a) {
     progress.Update(i + 1, fmt::format("loss {:.4f}", score.MeanLoss()));
   }
   if (score.count == 0)
-    Throw(ErrorCode::kInvalidData, Printable(run.data), "its {} split asks for nothing", a.split);
+    Throw(ErrorCode::kInvalidData, Printable(run.data), "its {} split holds nothing to ask for",
+          a.split);
   // Of an answer that is always the same: the most frequent target.
   int64_t most = 0;
   for (const auto& [target, count] : frequency) most = std::max(most, count);

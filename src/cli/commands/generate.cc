@@ -128,6 +128,7 @@ void Run(const Arguments& a) {
   const bool records = vocabulary.special().begin.has_value();
   const auto start = Clock::now();
   int64_t drawn = 0;
+  bool cut = false;  // some sample ended because the model did
   nlohmann::ordered_json samples = nlohmann::ordered_json::array();
   for (int64_t number = 0; number < a.samples; ++number) {
     Decoder own = decoder.Clone();
@@ -141,6 +142,7 @@ void Run(const Arguments& a) {
                                          if (!a.json) streamed.Add(token);
                                        });
     drawn += static_cast<int64_t>(sampled.tokens.size());
+    cut = cut || (!sampled.ended && most < a.tokens && vocabulary.name() != "pixels");
     if (a.json) {
       samples.push_back({{"text", vocabulary.Decode(sampled.tokens)},
                          {"tokens", sampled.tokens},
@@ -150,6 +152,13 @@ void Run(const Arguments& a) {
     }
   }
   const double seconds = SecondsSince(start);
+  if (cut) {
+    fmt::print(
+        stderr,
+        "favor: warning: generate: cut off after {} tokens, where the model's learned positions "
+        "end (rotary and sinusoidal ones do not)\n",
+        most);
+  }
   const auto rate = [](auto tokens, double time) {
     return time > 0 ? static_cast<double>(tokens) / time : 0;
   };

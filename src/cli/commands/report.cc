@@ -50,6 +50,8 @@ void Run(Arguments& a) {
     fmt::print(
         stderr,
         "favor: warning: report: gnuplot is not installed or failed, the report has no plots\n");
+  for (const std::string& warning : report.warnings())
+    fmt::print(stderr, "favor: warning: report: {}\n", warning);
   if (a.json) return PrintJson(nlohmann::json(results));
   fmt::print("{}\n{}\nreport  {}\n", report.tables()[0].ToText(), report.tables()[1].ToText(),
              a.out);
