@@ -4,7 +4,7 @@
 # -ffp-contract=off: a product and a sum stay two roundings, so results do not depend on the compiler's taste.
 # -fno-math-errno: nobody reads errno, and loops over elementary functions become SIMD code.
 # SIMD targets are AVX-512, AVX2, SSE4 and NEON; the others would add compile time for little. With
-# FAVOR_FEW_SIMD_TARGETS, AVX2 or NEON and plain code alone: what fuzzes file readers needs no more.
+# FAVOR_FEW_SIMD_TARGETS, AVX2 or NEON and plain code alone: sanitizers and fuzzing take half the compile time.
 function(favor_compile_options target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion
