@@ -94,14 +94,12 @@ std::string Quoted(const std::string& text) {
   return quoted + "'";
 }
 
-std::vector<std::string> FilesOf(const TrainedModel& trained) {
-  const std::filesystem::path folder = std::filesystem::path(trained.path).parent_path();
-  std::vector<std::string> files = {trained.path, trained.config.format.tokenizer,
-                                    trained.config.format.held_out};
-  if (!trained.config.data.starts_with("task:")) files.push_back(trained.config.data);
+std::vector<std::string> FilesOf(const RunConfig& config, const std::string& folder) {
+  std::vector<std::string> files = {config.format.tokenizer, config.format.held_out};
+  if (!config.data.starts_with("task:")) files.push_back(config.data);
   for (const std::string_view name : {models::kConfigName, models::kLastName, models::kBestName,
                                       models::kLogName, models::kTokenizerName})
-    files.push_back((folder / name).string());
+    files.push_back((std::filesystem::path(folder) / name).string());
   return files;
 }
 

@@ -36,8 +36,8 @@ struct RunFolder {
 // out.
 RunFolder ReadRunFolder(const std::string& path);
 
-// Files that a run needs, and that nothing may overwrite.
-std::vector<std::string> FilesOf(const TrainedModel& trained);
+// Files that the run in a folder needs, and that nothing may overwrite.
+std::vector<std::string> FilesOf(const RunConfig& config, const std::string& folder);
 
 // An argument as a shell reads it.
 std::string Quoted(const std::string& text);

@@ -1,7 +1,6 @@
 // A run and its folder. What is committed is last.safetensors: everything else can be made again
 // from it, or is cut back to it.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -10,6 +9,7 @@
 #include "core/error_text.h"
 #include "core/json_text.h"
 #include "core/progress.h"
+#include "core/stopwatch.h"
 #include "favor/train.h"
 #include "io/atomic_file.h"
 #include "io/folder_lock.h"
@@ -21,11 +21,6 @@ namespace favor {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 bool Exists(const fs::path& path) {
   std::error_code ignored;
@@ -82,14 +77,14 @@ class Run {
     Open();
     train::RunLog log((folder_ / models::kLogName).string(), trainer_.step());
     const TrainConfig& config = trainer_.config().training;
-    const auto start = Clock::now();
+    const Stopwatch watch;
     Progress progress("train", config.steps, options_.quiet, trainer_.step());
     TrainResult result;
     double rate = 0;  // tokens a second, of the last few steps
     while (trainer_.step() < config.steps && !Stopped()) {
-      const auto step_start = Clock::now();
+      const Stopwatch step_watch;
       const StepReport report = StepOrExplain();
-      const double now = static_cast<double>(report.tokens) / SecondsSince(step_start);
+      const double now = static_cast<double>(report.tokens) / step_watch.Seconds();
       rate = rate == 0 ? now : 0.9 * rate + 0.1 * now;
       result.loss = report.loss;
       log.Step(report, trainer_.tokens(), now);
@@ -105,7 +100,7 @@ class Run {
     }
     result.steps = trainer_.step();
     result.tokens = trainer_.tokens();
-    result.seconds = SecondsSince(start);
+    result.seconds = watch.Seconds();
     result.stopped_early = result.steps < config.steps;
     result.best_loss = progressed_.best_loss;
     result.best_step = progressed_.best_step;

@@ -1,13 +1,14 @@
 // favor generate: a model goes on where a prompt ends.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdio>
+#include <filesystem>
 
 #include "cli/command.h"
 #include "cli/options.h"
 #include "core/error_text.h"
 #include "core/progress.h"
+#include "core/stopwatch.h"
 #include "favor/generate.h"
 #include "favor/train.h"
 #include "io/input_file.h"
@@ -16,8 +17,6 @@
 namespace favor::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 struct Arguments {
   std::string model, prompt, prompt_file, save_state, load_state;
   CLI::Option* prompt_given = nullptr;
@@ -25,10 +24,6 @@ struct Arguments {
   SamplingOptions sampling;
   bool json = false, quiet = false;
 };
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::string PromptText(const Arguments& a, const Vocabulary& vocabulary) {
   if (a.prompt_file.empty()) return a.prompt;
@@ -97,7 +92,9 @@ void Run(const Arguments& a) {
     Throw(ErrorCode::kInvalidOption, "generate", "given --prompt and --prompt-file, expected one");
   CheckSampling(a.sampling);
   TrainedModel run = LoadTrained(a.model);
-  std::vector<std::string> inputs = lab::FilesOf(run);
+  std::vector<std::string> inputs =
+      lab::FilesOf(run.config, std::filesystem::path(run.path).parent_path().string());
+  inputs.push_back(run.path);
   inputs.push_back(a.prompt_file);
   inputs.push_back(a.load_state);
   CheckFiles("generate", {a.save_state}, inputs);
@@ -110,7 +107,7 @@ void Run(const Arguments& a) {
     Throw(ErrorCode::kInvalidOption, "generate: --prompt",
           "given nothing, expected some text to go on from");
   }
-  const auto prefill_start = Clock::now();
+  const Stopwatch prefill_watch;
   constexpr size_t kPiece = 4096;
   {
     Progress progress("read", static_cast<int64_t>(prompt.size()),
@@ -121,12 +118,12 @@ void Run(const Arguments& a) {
       progress.Update(static_cast<int64_t>(at + count));
     }
   }
-  const double prefill = SecondsSince(prefill_start);
+  const double prefill = prefill_watch.Seconds();
   if (!a.save_state.empty()) decoder.Save(a.save_state);
 
   const int64_t most = MostTokens(a, run, decoder.tokens());
   const bool records = vocabulary.special().begin.has_value();
-  const auto start = Clock::now();
+  const Stopwatch watch;
   int64_t drawn = 0;
   bool cut = false;  // some sample ended because the model did
   nlohmann::ordered_json samples = nlohmann::ordered_json::array();
@@ -151,7 +148,7 @@ void Run(const Arguments& a) {
       WriteOut(number + 1 < a.samples && !records ? "\n\n" : "\n");
     }
   }
-  const double seconds = SecondsSince(start);
+  const double seconds = watch.Seconds();
   if (cut) {
     fmt::print(
         stderr,

@@ -32,8 +32,8 @@ void Run(Arguments& a) {
   for (const std::string& folder : a.options.folders) {
     if (folder.empty())
       Throw(ErrorCode::kInvalidOption, "report", "given an empty name, expected folders of runs");
-    lab::ReadRunFolder(folder);
-    for (const std::string& file : lab::FilesOf(LoadTrained(folder))) inputs.push_back(file);
+    for (const std::string& file : lab::FilesOf(lab::ReadRunFolder(folder).config, folder))
+      inputs.push_back(file);
   }
   CheckFiles("report", {a.out}, inputs);
   a.options.command = "favor report";
