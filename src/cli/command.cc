@@ -1,69 +1,22 @@
 #include "cli/command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <map>
+#include <memory>
 #include <new>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "core/error_text.h"
+#include "core/utf8.h"
 #include "favor/version.h"
 
 namespace favor::cli {
-namespace {
-
-constexpr int kFailed = 1, kWrongUsage = 2;
-
-int Report(std::string_view message, int status) {
-  const std::string line = fmt::format("favor: error: {}\n", message);
-  std::fwrite(line.data(), 1, line.size(),
-              stderr);  // where stderr is closed there is nobody to tell
-  return status;
-}
-
-int Flush() {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
-  return Report("output: writing to standard output failed", kFailed);
-}
-
-// The names of all options and commands of `app`, for suggestions.
-std::vector<std::string> Names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  return names;
-}
-
-// What the parser rejected, in one line.
-std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
-  const auto chosen = app.get_subcommands();
-  const CLI::App& where = chosen.empty() ? app : *chosen[0];
-  std::string who = where.get_name();
-  if (chosen.empty()) who = "command";
-  const std::vector<std::string> extras = where.remaining();
-  if (!extras.empty()) {
-    const std::vector<std::string> names = Names(where);
-    const std::vector<std::string_view> views(names.begin(), names.end());
-    const bool option = extras[0].starts_with("-");
-    return fmt::format("{}: unknown {} '{}'{}", who,
-                       option           ? "option"
-                       : chosen.empty() ? "name"
-                                        : "argument",
-                       Printable(extras[0]), Suggest(extras[0], views));
-  }
-  std::string what = error.what();
-  for (char& c : what) c = c == '\n' ? ' ' : c;
-  return fmt::format("{}: {} (see: favor help {})", who, what, chosen.empty() ? "" : who);
-}
-
-}  // namespace
 
 #define FAVOR_ENTRY(Name) Command Name##Command();
 #include "commands.inc"
@@ -78,39 +31,204 @@ std::span<const Command> AllCommands() {
   return commands;
 }
 
+namespace {
+
+constexpr int kFailed = 1, kWrongUsage = 2;
+constexpr size_t kFewNames = 16;  // that fit into an error line
+
+// A command with its options, and the commands below it; the root is the tool itself.
+struct Node {
+  std::string path;  // "state append"
+  std::string summary, example;
+  CLI::App* app = nullptr;
+  std::unique_ptr<Options> options;
+  std::function<void()> run;
+  std::vector<std::unique_ptr<Node>> parts;
+
+  const Node* Part(std::string_view name) const {
+    for (const auto& part : parts)
+      if (part->app->get_name() == name) return part.get();
+    return nullptr;
+  }
+  std::vector<std::string_view> PartNames() const {
+    std::vector<std::string_view> names;
+    for (const auto& part : parts) names.push_back(part->app->get_name());
+    return names;
+  }
+  // The one that the words of the command line chose.
+  const Node& Chosen() const {
+    for (const auto& part : parts)
+      if (part->app->parsed()) return part->Chosen();
+    return *this;
+  }
+};
+
+std::unique_ptr<Node> MakeNode(const Command& command, const Node& parent) {
+  auto node = std::make_unique<Node>();
+  node->path = parent.path.empty() ? command.name : parent.path + " " + command.name;
+  node->summary = command.summary;
+  node->example = command.example;
+  node->app = parent.app->add_subcommand(command.name);
+  node->options = std::make_unique<Options>(*node->app, node->path);
+  if (command.setup) node->run = command.setup(*node->options);
+  for (const Command& part : command.parts) node->parts.push_back(MakeNode(part, *node));
+  return node;
+}
+
+// The tree of all commands under the parser `app`.
+Node MakeTree(CLI::App& app) {
+  Node root;
+  root.app = &app;
+  root.summary = "favor: linear-time attention. Trains, evaluates, runs and measures Performers.";
+  for (const Command& command : AllCommands()) root.parts.push_back(MakeNode(command, root));
+  return root;
+}
+
+// Two columns; a long left one pushes the right one to the next line.
+void AppendRow(std::string& text, const std::string& left, const std::string& right) {
+  constexpr size_t kColumn = 30;
+  const auto width = static_cast<size_t>(
+      std::ranges::count_if(left, [](char c) { return !ContinuesCodePoint(c); }));
+  text.append("  ").append(left);
+  if (width + 4 > kColumn) {
+    text.append("\n").append(kColumn, ' ');
+  } else {
+    text.append(kColumn - width - 2, ' ');
+  }
+  text.append(right).append("\n");
+}
+
+std::string HelpText(const Node& node) {
+  std::string usage = node.path.empty() ? "favor" : "favor " + node.path, rows, heading;
+  std::vector<std::string> headings;
+  if (!node.parts.empty()) usage += node.path.empty() ? " COMMAND" : " PART";
+  if (node.options != nullptr) {
+    for (const Option& option : node.options->all()) {
+      if (option.positional())
+        usage += (option.required() ? " " : " [") + option.placeholder() +
+                 (option.required() ? "" : "]");
+      else if (option.required())
+        usage += " " + option.name() + " " + option.placeholder();
+      if (std::ranges::find(headings, option.heading()) == headings.end())
+        headings.push_back(option.heading());
+    }
+  }
+  std::string text = fmt::format("{}\nUsage: {} [options]\n", node.summary, usage);
+  if (!node.parts.empty()) {
+    text += node.path.empty() ? "\nCommands:\n" : "\nParts:\n";
+    for (const auto& part : node.parts) AppendRow(text, part->app->get_name(), part->summary);
+  }
+  for (const std::string& each : headings) {
+    text += fmt::format("\n{}:\n", each);
+    for (const Option& option : node.options->all()) {
+      if (option.heading() != each) continue;
+      std::string left =
+          option.positional() ? "" : fmt::format("{}", fmt::join(option.names(), ", "));
+      if (!option.placeholder().empty()) left += (left.empty() ? "" : " ") + option.placeholder();
+      AppendRow(text, left, option.Help());
+    }
+  }
+  text += node.parts.empty() ? "" : "\nOptions:\n";
+  if (node.path.empty()) AppendRow(text, "--version", "Print the version");
+  AppendRow(text, "-h, --help", "Print this help");
+  text += node.path.empty()
+              ? "\nfavor help COMMAND shows the options of a command and an example.\n"
+          : node.example.empty() ? ""
+                                 : "\nExample:\n  " + node.example + "\n";
+  return text;
+}
+
+int Report(std::string_view message, int status) {
+  const std::string line = fmt::format("favor: error: {}\n", message);
+  std::fwrite(line.data(), 1, line.size(),
+              stderr);  // where stderr is closed there is nobody to tell
+  return status;
+}
+
+int Flush() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  return Report("output: writing to standard output failed", kFailed);
+}
+
+// What the parser rejected, in one line.
+std::string Explain(const Node& where, const CLI::ParseError& error) {
+  const std::string who = where.path.empty() ? "command" : where.path;
+  const std::vector<std::string> extras = where.app->remaining();
+  if (!extras.empty()) {
+    const bool option = extras[0].starts_with("-");
+    std::vector<std::string_view> names = where.PartNames();
+    if (where.options != nullptr) {
+      for (const Option& each : where.options->all())
+        for (const std::string& name : each.names())
+          if (name.starts_with('-')) names.push_back(name);
+    }
+    const char* kind = option ? "option" : where.path.empty() ? "name" : "argument";
+    const bool near = Nearest(extras[0], names).has_value() || names.size() <= kFewNames;
+    return fmt::format("{}: unknown {} '{}'{}", who, kind, Printable(extras[0]),
+                       near ? Suggest(extras[0], names) : fmt::format(" (see: favor help {})", who));
+  }
+  std::string what = error.what();
+  for (char& c : what) c = c == '\n' ? ' ' : c;
+  return fmt::format("{}: {} (see: favor help {})", who, what, where.path);
+}
+
+// Throws where the chosen command lacks something.
+void CheckComplete(const Node& chosen) {
+  if (!chosen.parts.empty()) {
+    Throw(ErrorCode::kInvalidOption, chosen.path, "given no part, expected {} (see: favor help {})",
+          fmt::join(chosen.PartNames(), ", "), chosen.path);
+  }
+  for (const Option& option : chosen.options->all()) {
+    if (!option.required() || option.Given()) continue;
+    Throw(ErrorCode::kInvalidOption,
+          option.positional() ? chosen.path : chosen.options->Who(option.name()),
+          "given nothing, expected {} (see: favor help {})", option.placeholder(), chosen.path);
+  }
+}
+
+}  // namespace
+
+std::string Help(std::span<const std::string> words) {
+  CLI::App app("", "favor");
+  const Node root = MakeTree(app);
+  const Node* node = &root;
+  for (const std::string& word : words) {
+    const Node* next = node->Part(word);
+    if (next == nullptr) {
+      Throw(ErrorCode::kInvalidOption, "help", "unknown command '{}'{}", Printable(word),
+            Suggest(word, node->PartNames()));
+    }
+    node = next;
+  }
+  return HelpText(*node);
+}
+
 int Main(int argc, char** argv) {
   std::signal(
       SIGXFSZ,
       SIG_IGN);  // a file that grows too large is an error of the write, not the end of the process
-  CLI::App app("favor: linear-time attention. Trains, evaluates, runs and measures Performers.",
-               "favor");
-  app.set_version_flag("--version", "favor " FAVOR_VERSION, "Print the version");
-  app.footer("favor help COMMAND shows the options of a command and an example.");
+  CLI::App app("", "favor");
+  app.set_version_flag("--version", "favor " FAVOR_VERSION);
   app.require_subcommand(0, 1);  // `favor help features`: the second word is an argument
-  std::map<const CLI::App*, std::function<void()>> runs;
-  for (const Command& command : AllCommands()) {
-    CLI::App* sub = app.add_subcommand(command.name, command.summary);
-    sub->footer("Example:\n  " + command.example);
-    runs[sub] = command.setup(*sub);
-  }
+  const Node root = MakeTree(app);
   try {
     app.parse(argc, argv);
-    const auto chosen = app.get_subcommands();
-    if (chosen.empty()) {
-      fmt::print(stderr, "{}", app.help());
+    const Node& chosen = root.Chosen();
+    if (&chosen == &root) {
+      fmt::print(stderr, "{}", HelpText(root));
       return kWrongUsage;
     }
-    runs.at(chosen[0])();
+    CheckComplete(chosen);
+    chosen.run();
     return Flush();
   } catch (const CLI::CallForHelp&) {
-    const auto chosen = app.get_subcommands();
-    fmt::print("{}", chosen.empty() ? app.help() : chosen[0]->help("favor"));
+    fmt::print("{}", HelpText(root.Chosen()));
     return Flush();
   } catch (const CLI::CallForVersion& version) {
     fmt::print("{}\n", version.what());
     return Flush();
   } catch (const CLI::ParseError& error) {
-    return Report(Explain(app, error), kWrongUsage);
+    return Report(Explain(root.Chosen(), error), kWrongUsage);
   } catch (const Error& error) {
     return Report(error.what(), error.code() == ErrorCode::kInvalidOption ? kWrongUsage : kFailed);
   } catch (const std::bad_alloc&) {

@@ -3,10 +3,14 @@
 #ifndef FAVOR_CLI_COMMAND_H_
 #define FAVOR_CLI_COMMAND_H_
 
-#include <CLI/CLI.hpp>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <vector>
+
+#include "cli/options.h"
 
 namespace favor::cli {
 
@@ -14,11 +18,27 @@ struct Command {
   std::string name;
   std::string summary;
   std::string example;  // shown at the end of its help
-  // Declares the options on `app` and returns what to run once they are parsed.
-  std::function<std::function<void()>(CLI::App& app)> setup;
+  // Declares the options and returns what to run once they are parsed.
+  std::function<std::function<void()>(Options& options)> setup;
+  // Such as `append` of `favor state append`; a command has parts or a setup.
+  std::vector<Command> parts;
 };
 
+// The setup of a command whose options, declared by `declare`, fill the arguments of `run`.
+template <class Arguments>
+auto Setup(void (*declare)(Options&, Arguments&),
+           std::type_identity_t<std::function<void(Arguments&)>> run) {
+  return [declare, run](Options& options) -> std::function<void()> {
+    const auto arguments = std::make_shared<Arguments>();
+    declare(options, *arguments);
+    return [arguments, run] { run(*arguments); };
+  };
+}
+
 std::span<const Command> AllCommands();  // in order of their file names
+
+// The help of the tool, of a command, or of a part: {"state", "append"}.
+std::string Help(std::span<const std::string> words);
 
 // Runs the tool; returns its exit status: 0 done, 1 failed, 2 wrong usage.
 int Main(int argc, char** argv);

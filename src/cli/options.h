@@ -1,99 +1,119 @@
-// Options with errors that say what was given and what was expected.
+// The options of one command: declared with the variable they set, checked as they are read, shown
+// by its help. Errors say what was given and what was expected. The parser of the command line
+// stands behind it and is seen by options.cc and command.cc alone: its headers are slow to compile.
 #ifndef FAVOR_CLI_OPTIONS_H_
 #define FAVOR_CLI_OPTIONS_H_
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <map>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/fields.h"
-#include "favor/context.h"
-#include "favor/features.h"
-#include "favor/tensor.h"
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace favor::cli {
 
-// A whole number in [least, most].
-CLI::Option* AddInteger(CLI::App& app, const std::string& name, int64_t least, int64_t most,
-                        int64_t& value, const std::string& help);
-// A finite number.
-CLI::Option* AddNumber(CLI::App& app, const std::string& name, const std::string& help,
-                       std::function<void(double)> store);
-// One of `choices`; an unknown one is answered with the nearest.
-CLI::Option* AddChoice(CLI::App& app, const std::string& name,
-                       std::vector<std::string_view> choices, std::string& value,
-                       const std::string& help);
-
-// Lists of these, separated by commas.
-CLI::Option* AddIntegers(CLI::App& app, const std::string& name, int64_t least, int64_t most,
-                         std::vector<int64_t>& values, const std::string& help);
-CLI::Option* AddChoices(CLI::App& app, const std::string& name,
-                        std::vector<std::string_view> choices, std::vector<std::string>& values,
-                        const std::string& help);
-
-// A file or folder; an empty text (an unset variable of a script) is refused.
-CLI::Option* AddPath(CLI::App& app, const std::string& name, const std::string& placeholder,
-                     std::string& path, const std::string& help);
-
-// --threads and --seed.
-struct RunOptions {
-  int64_t threads = 0;
-  int64_t seed = 0;
-
-  ContextOptions ToContext() const {
-    return {.threads = static_cast<int>(threads), .seed = static_cast<uint64_t>(seed)};
-  }
-};
-void AddRunOptions(CLI::App& app, RunOptions& options);
-void AddThreads(CLI::App& app, int64_t& threads);  // --threads alone
-
-// Options that set fields of a config: kept as text until the config is known, so that presets and
-// files come first.
-class FieldOptions {
+// One option, to say more about it where it is declared.
+class Option {
  public:
-  // Under the heading `group`; defaults shown are the present values.
-  void Add(CLI::App& app, const std::string& group, const std::vector<Field>& fields);
-  bool Given() const { return !given_.empty(); }
-  // Sets those of `fields` that were given.
-  void Apply(const std::vector<Field>& fields) const;
+  Option& Required() {
+    required_ = true;
+    return *this;
+  }
+  // What help shows as the default, in place of the variable's value.
+  Option& Default(std::string shown) {
+    shown_default_ = std::move(shown);
+    return *this;
+  }
+  // What help shows behind the name: N, FILE, a|b|c.
+  Option& Placeholder(std::string shown) {
+    placeholder_ = std::move(shown);
+    return *this;
+  }
+
+  bool Given() const;
+  bool required() const { return required_; }
+  bool positional() const { return !names_[0].starts_with('-'); }
+  const std::string& name() const { return names_[0]; }  // "--features"
+  const std::vector<std::string>& names() const { return names_; }
+  const std::string& heading() const { return heading_; }
+  const std::string& placeholder() const { return placeholder_; }
+  std::string Help() const;  // what it does, its default, whether it must be given
 
  private:
-  const CLI::App* app_ = nullptr;
-  std::map<std::string, std::string, std::less<>> given_;  // by key
+  friend class Options;
+
+  CLI::Option* parsed_ = nullptr;
+  std::vector<std::string> names_;
+  std::string heading_, placeholder_, help_, shown_default_;
+  bool required_ = false;
 };
 
-// --map, --projection, --features, --omega-norm, --shared-omega, --kernel-epsilon, --oprf-a, and
-// --omega for a given ω.
-struct FeatureArguments {
-  FeatureOptions options;
-  std::string omega;
-  std::vector<CLI::Option*> all, drawing;  // every option; those that say how ω is drawn
-
-  // Throws where options say how to draw an ω that is given.
-  void Check(std::string_view who) const;
-  bool Given() const;  // any of them
+struct Range {
+  int64_t least, most;
 };
-void AddFeatureOptions(CLI::App& app, FeatureArguments& arguments);
 
-// The plan of --omega W.npy, or one drawn by the options.
-FeaturePlan MakePlan(const FeatureArguments& arguments, int64_t heads, int64_t dim, uint64_t seed);
+class Options {
+ public:
+  using Store = std::function<void(const std::string& text)>;
 
-int64_t Heads(const Shape& shape);  // of [L, d], [H, L, d] or [B, H, L, d]
+  // Of the command or part `who`, such as "state append".
+  Options(CLI::App& app, std::string who);
+  Options(const Options&) = delete;
+  Options& operator=(const Options&) = delete;
 
-// An array of finite numbers from a file, [L, d], [H, L, d] or [B, H, L, d].
-Tensor ReadRows(const std::string& path);
+  // `name` may hold several names, separated by commas; errors use the first.
+  Option& Flag(const std::string& name, bool& value, const std::string& help);
+  // A whole number of `range`.
+  Option& Integer(const std::string& name, Range range, int64_t& value, const std::string& help);
+  // A finite number.
+  Option& Number(const std::string& name, double& value, const std::string& help);
+  Option& Number(const std::string& name, std::optional<double>& value, const std::string& help);
+  // One of `choices`; an unknown one is answered with the nearest.
+  Option& Choice(const std::string& name, std::vector<std::string_view> choices, std::string& value,
+                 const std::string& help);
+  // Lists of these, separated by commas.
+  Option& Integers(const std::string& name, Range range, std::vector<int64_t>& values,
+                   const std::string& help);
+  Option& Choices(const std::string& name, std::vector<std::string_view> choices,
+                  std::vector<std::string>& values, const std::string& help);
+  // A file or folder; an empty text (an unset variable of a script) is refused.
+  Option& Path(const std::string& name, const std::string& placeholder, std::string& path,
+               const std::string& help);
+  Option& Text(const std::string& name, std::optional<std::string>& text, const std::string& help);
 
-// Fails now, before any work, where an output could not be written later, or is also another output
-// or an input. Empty paths are options that were not given.
-void CheckFiles(std::string_view who, const std::vector<std::string>& outputs,
-                const std::vector<std::string>& inputs);
+  // What the others are made of: the text of an option, or whether `--name` or `--no-name` stood
+  // there last.
+  Option& Value(const std::string& name, Store store, const std::string& help);
+  Option& Switch(const std::string& name, std::function<void(bool)> store, const std::string& help);
+  // An option that may stand without a value: then the text is empty.
+  Option& OptionalValue(const std::string& name, Store store, const std::string& help);
+  // Words without a name; from `least` to `most` of them.
+  Option& Words(const std::string& name, Range count, std::vector<std::string>& words,
+                const std::string& help);
 
-void PrintJson(const nlohmann::json& value);
+  // The heading that options declared from here on stand under.
+  void Heading(std::string heading) { heading_ = std::move(heading); }
+
+  // "state append: --scale", as errors begin.
+  std::string Who(const std::string& name) const { return who_ + ": " + name; }
+  const std::deque<Option>& all() const { return options_; }
+
+ private:
+  Option& Add(const std::string& name, CLI::Option* parsed, const std::string& help);
+  Option& List(const std::string& name, std::function<void(const std::vector<std::string>&)> store,
+               const std::string& help);
+
+  CLI::App& app_;
+  std::string who_, heading_ = "Options";
+  std::deque<Option> options_;  // does not move what it holds
+};
 
 }  // namespace favor::cli
 

@@ -3,13 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <numeric>
 #include <vector>
 
 namespace favor {
 namespace {
+
+char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 // Levenshtein distance with one row of memory.
 size_t EditDistance(std::string_view a, std::string_view b) {
@@ -19,7 +20,7 @@ size_t EditDistance(std::string_view a, std::string_view b) {
     size_t diagonal = row[0];
     row[0] = i + 1;
     for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replace = diagonal + (std::tolower(a[i]) != std::tolower(b[j]));
+      const size_t replace = diagonal + (Lower(a[i]) != Lower(b[j]));
       diagonal = row[j + 1];
       row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replace});
     }
@@ -35,15 +36,21 @@ size_t Distance(std::string_view given, std::string_view name) {
 
 }  // namespace
 
-std::string Suggest(std::string_view given, std::span<const std::string_view> names) {
-  if (names.empty()) return "";
+std::optional<std::string_view> Nearest(std::string_view given,
+                                        std::span<const std::string_view> names) {
+  if (names.empty()) return std::nullopt;
   given = given.substr(0, 64);
   const auto nearest = std::ranges::min_element(
       names, {}, [&](std::string_view name) { return Distance(given, name); });
   const size_t distance = Distance(given, *nearest);
-  if (distance <= 2 || distance * 3 <= given.size()) {
+  if (distance > 2 && distance * 3 > given.size()) return std::nullopt;
+  return *nearest;
+}
+
+std::string Suggest(std::string_view given, std::span<const std::string_view> names) {
+  if (names.empty()) return "";
+  if (const auto nearest = Nearest(given, names))
     return fmt::format(" (did you mean '{}'?)", *nearest);
-  }
   return fmt::format(" (one of: {})", fmt::join(names, ", "));
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,10 @@ template <class... Args>
                         Args&&... args) {
   throw Error(code, who, fmt::format(format, std::forward<Args>(args)...));
 }
+
+// The name that `given` was probably meant to be, by edit distance.
+std::optional<std::string_view> Nearest(std::string_view given,
+                                        std::span<const std::string_view> names);
 
 // " (did you mean 'positive'?)" for the name nearest to `given` by edit distance, or the list of
 // names where none is near.

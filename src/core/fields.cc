@@ -1,15 +1,12 @@
 #include "core/fields.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "core/error_text.h"
-#include "core/json_text.h"
+#include "core/json.h"
 
 namespace favor {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 template <class... Cases>
 struct Overloaded : Cases... {

@@ -4,12 +4,13 @@
 #define FAVOR_CORE_FIELDS_H_
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
+
+#include "core/json_fwd.h"
 
 namespace favor {
 
@@ -34,6 +35,7 @@ struct FlagField {
 };
 struct TextField {
   std::string* value;
+  std::string_view holds = "TEXT";  // as help says it
 };
 
 struct Field {
@@ -45,12 +47,11 @@ struct Field {
   std::string Option() const;  // "--kv-heads"
 };
 
-nlohmann::ordered_json FieldsToJson(const std::vector<Field>& fields);
+Json FieldsToJson(const std::vector<Field>& fields);
 
 // Sets what `json` holds; other fields stay. Throws kInvalidOption for an unknown key (naming the
 // nearest) or a value that the field cannot have; `who` names the file.
-void FieldsFromJson(std::string_view who, const nlohmann::ordered_json& json,
-                    const std::vector<Field>& fields);
+void FieldsFromJson(std::string_view who, const Json& json, const std::vector<Field>& fields);
 
 // Sets one field from the text of an option; throws likewise.
 void FieldFromText(std::string_view who, const std::string& text, const Field& field);

@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "core/error_text.h"
-#include "core/json_text.h"
+#include "core/json.h"
 #include "io/atomic_file.h"
 
 namespace favor::io {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the format's own readers
 

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
+
+#include "core/json.h"
 
 namespace favor::lab {
 namespace {
@@ -21,8 +22,8 @@ double BitsPerCharacter(const Score& score, const SplitSummary& summary) {
   return score.BitsPerToken() * Ratio(summary.tokens, summary.characters);
 }
 
-nlohmann::ordered_json ToJson(const SplitSummary& summary) {
-  nlohmann::ordered_json json = {{"records", summary.records}, {"tokens", summary.tokens}};
+Json ToJson(const SplitSummary& summary) {
+  Json json = {{"records", summary.records}, {"tokens", summary.tokens}};
   if (summary.records > 0) {
     json["shortest"] = summary.Shortest();
     json["longest"] = summary.Longest();
@@ -142,12 +143,12 @@ Table BaselinesTable(const DataStatistics& statistics) {
   return table;
 }
 
-nlohmann::ordered_json ToJson(const DataStatistics& statistics) {
-  nlohmann::ordered_json json = {{"vocabulary", statistics.vocabulary},
-                                 {"unit", statistics.unit},
-                                 {"vocab", statistics.vocab},
-                                 {"classes", statistics.classes},
-                                 {"splits", nlohmann::ordered_json::object()}};
+Json ToJson(const DataStatistics& statistics) {
+  Json json = {{"vocabulary", statistics.vocabulary},
+               {"unit", statistics.unit},
+               {"vocab", statistics.vocab},
+               {"classes", statistics.classes},
+               {"splits", Json::object()}};
   for (int i = 0; i < kSplits; ++i) {
     const SplitSummary& summary = statistics.splits[static_cast<size_t>(i)];
     if (summary.records > 0)
@@ -156,7 +157,7 @@ nlohmann::ordered_json ToJson(const DataStatistics& statistics) {
   if (!statistics.baselines) return json;
   const Baselines& measured = *statistics.baselines;
   json["length"] = measured.length;
-  nlohmann::ordered_json frequencies = nlohmann::ordered_json::array();
+  Json frequencies = Json::array();
   for (size_t i = 0; i < measured.frequencies.size(); ++i) {
     const TargetCount& each = measured.frequencies[i];
     frequencies.push_back({{"token", each.target},
@@ -168,7 +169,7 @@ nlohmann::ordered_json ToJson(const DataStatistics& statistics) {
                      {"all_counted", measured.all_counted},
                      {"frequencies", std::move(frequencies)}};
   const SplitSummary& summary = statistics.Summary(statistics.split);
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  Json rows = Json::array();
   for (const Baseline& each : measured.baselines) {
     rows.push_back({{"name", each.name},
                     {"loss", each.score.MeanLoss()},

@@ -3,11 +3,11 @@
 #define FAVOR_LAB_DATA_STATISTICS_H_
 
 #include <array>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/json_fwd.h"
 #include "lab/baselines.h"
 #include "lab/table.h"
 
@@ -36,7 +36,7 @@ Table LengthsTable(const DataStatistics& statistics);
 Table FrequenciesTable(const DataStatistics& statistics, size_t most = 30);
 Table BaselinesTable(const DataStatistics& statistics);
 
-nlohmann::ordered_json ToJson(const DataStatistics& statistics);
+Json ToJson(const DataStatistics& statistics);
 
 }  // namespace favor::lab
 

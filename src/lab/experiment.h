@@ -4,10 +4,10 @@
 #define FAVOR_LAB_EXPERIMENT_H_
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 
+#include "core/json.h"
 #include "favor/context.h"
 #include "lab/report.h"
 
@@ -18,7 +18,7 @@ struct ExperimentRun {
   int64_t draws;  // how often randomness is drawn anew: more draws, smaller error bars
   bool quiet;     // no progress on stderr
   Report& report;
-  nlohmann::json& results;  // what a program may read: becomes results.json
+  Json& results;  // what a program may read: becomes results.json
 };
 
 struct Experiment {

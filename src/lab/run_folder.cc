@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "core/error_text.h"
-#include "core/json_text.h"
+#include "core/json.h"
 #include "io/input_file.h"
 #include "models/checkpoint.h"
 
 namespace favor::lab {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 double NumberOf(const Json& json, const char* key) {
   return json.contains(key) && json[key].is_number() ? json[key].get<double>() : 0;

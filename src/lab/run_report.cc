@@ -6,9 +6,9 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "core/error_text.h"
+#include "core/json.h"
 #include "core/progress.h"
 #include "favor/generate.h"
 #include "favor/random.h"
@@ -20,8 +20,6 @@
 
 namespace favor::lab {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // One run with its model, opened once for the whole report.
 struct Subject {

@@ -4,10 +4,10 @@
 #define FAVOR_LAB_RUN_REPORT_H_
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "core/json_fwd.h"
 #include "favor/context.h"
 #include "lab/report.h"
 
@@ -26,8 +26,7 @@ struct RunReportOptions {
 
 // Throws kInvalidData where a folder holds no run, or its data cannot be read. Numbers for programs
 // go to `results`.
-Report MakeRunReport(const RunReportOptions& options, const Context& context,
-                     nlohmann::ordered_json& results);
+Report MakeRunReport(const RunReportOptions& options, const Context& context, Json& results);
 
 // report.html in the folder of a run. False: without plots.
 bool WriteRunReport(const std::string& folder, const Context& context, bool quiet);

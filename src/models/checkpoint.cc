@@ -3,17 +3,14 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "core/error_text.h"
-#include "core/json_text.h"
+#include "core/json.h"
 #include "io/input_file.h"
 #include "models/config_fields.h"
 
 namespace favor::models {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "favor checkpoint 1";
 

@@ -1,9 +1,7 @@
 #include "train/config_fields.h"
 
-#include <nlohmann/json.hpp>
-
 #include "core/error_text.h"
-#include "core/json_text.h"
+#include "core/json.h"
 #include "favor/version.h"
 #include "models/config.h"
 #include "models/config_fields.h"
@@ -58,7 +56,7 @@ std::vector<Field> TrainFields(TrainConfig& c) {
 
 std::vector<Field> DataFields(RunConfig& c) {
   return {{"data", "A file or folder (FASTA, text, pictures) or task:NAME,key=value,…",
-           TextField{&c.data}},
+           TextField{&c.data, "FILE|task:NAME"}},
           {"task", "What is learned: the next token, masked tokens, or a class",
            ChoiceField{&c.task, List(TaskNames())}}};
 }
@@ -71,16 +69,15 @@ std::vector<Field> FormatFields(DataFormat& c) {
       {"alphabet", "Of FASTA", ChoiceField{&c.alphabet, List(AlphabetNames())}},
       {"layout", "Of FASTA: records cut at the length, or joined and read in windows",
        ChoiceField{&c.layout, List(LayoutNames())}},
-      {"tokenizer", "Of text: a SentencePiece model; none: bytes", TextField{&c.tokenizer}},
+      {"tokenizer", "Of text: a SentencePiece model; none: bytes",
+       TextField{&c.tokenizer, "M.model"}},
       {"valid_share", "Share of the data to validate with", NumberField{&c.valid, 0, 0.9}},
       {"test_share", "Share of the data to test with", NumberField{&c.test, 0, 0.9}},
       {"held_out", "Of FASTA: a file with names of records for the held-out split",
-       TextField{&c.held_out}}};
+       TextField{&c.held_out, "FILE"}}};
 }
 
 }  // namespace train
-
-using Json = nlohmann::ordered_json;
 
 std::string ToJson(const RunConfig& config) {
   RunConfig copy = config;

@@ -4,10 +4,9 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "core/error_text.h"
-#include "core/json_text.h"
+#include "core/json.h"
 #include "core/progress.h"
 #include "core/stopwatch.h"
 #include "favor/train.h"
@@ -42,10 +41,9 @@ struct Progressed {
   int64_t best_step = 0, waited = 0;
 
   std::string ToJson() const {
-    return nlohmann::ordered_json{
-        {"best_loss", std::isfinite(best_loss) ? nlohmann::ordered_json(best_loss) : nullptr},
-        {"best_step", best_step},
-        {"waited", waited}}
+    return Json{{"best_loss", std::isfinite(best_loss) ? Json(best_loss) : nullptr},
+                {"best_step", best_step},
+                {"waited", waited}}
         .dump();
   }
   static Progressed FromJson(const std::string& text) {

@@ -6,18 +6,15 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "core/error_text.h"
-#include "core/json_text.h"
+#include "core/json.h"
 #include "io/atomic_file.h"
 #include "io/input_file.h"
 
 namespace favor::train {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string LinesUpTo(const std::string& path, int64_t last_step) {
   std::istringstream lines(io::ReadRegularFile(path));

@@ -1,8 +1,7 @@
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "core/error_text.h"
-#include "core/json_text.h"
+#include "core/json.h"
 #include "favor/train.h"
 #include "models/checkpoint.h"
 

@@ -1,8 +1,7 @@
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/error_text.h"
-#include "core/json_text.h"
+#include "core/json.h"
 #include "favor/train.h"
 #include "models/checkpoint.h"
 #include "models/network.h"
@@ -12,8 +11,6 @@
 
 namespace favor {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // What follows from the data.
 RunConfig Complete(RunConfig config, const Dataset& data) {
@@ -44,7 +41,7 @@ void CheckName(const char* key, const std::string& data) {
   bool text = data.find('\0') == std::string::npos;
   try {
     text = text && !Json(data).dump().empty();
-  } catch (const nlohmann::json::exception&) {
+  } catch (const Json::exception&) {
     text = false;
   }
   if (!text)

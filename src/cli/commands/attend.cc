@@ -1,13 +1,15 @@
 // favor attend: attention of queries to keys and values from files.
 #include <fmt/format.h>
 
-#include <chrono>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/command.h"
-#include "cli/options.h"
+#include "cli/context_options.h"
+#include "cli/feature_options.h"
+#include "cli/files.h"
 #include "core/error_text.h"
+#include "core/json.h"
+#include "core/stopwatch.h"
 #include "favor/attention.h"
 #include "favor/npy.h"
 
@@ -22,7 +24,7 @@ struct Arguments {
   int64_t chunk = 60;
   AttentionOptions options;
   FeatureArguments features;
-  RunOptions run;
+  ContextArguments run;
 };
 
 // A gradient of the output and at least one place for what follows from it, or nothing.
@@ -51,8 +53,8 @@ void Run(Arguments& a) {
   a.features.Check("attend");
   CheckGradients(a);
   CheckFiles("attend", {a.out, a.matrix, a.save_omega, a.grad_q, a.grad_k, a.grad_v},
-             {a.q, a.k, a.v, a.mask, a.mean, a.features.omega, a.grad_out});
-  const Context context(a.run.ToContext());
+             {a.q, a.k, a.v, a.mask, a.mean, a.features.omega(), a.grad_out});
+  const Context context = a.run.Make();
   const Tensor q = ReadRows(a.q), k = ReadRows(a.k), v = ReadRows(a.v);
   Tensor mask, mean;
   AttentionOptions& options = a.options;
@@ -73,22 +75,19 @@ void Run(Arguments& a) {
   }
   if (linear) {
     options.plan =
-        MakePlan(a.features, Heads(q.shape()), q.shape()[q.shape().rank() - 1], context.seed());
+        a.features.Plan(Heads(q.shape()), q.shape()[q.shape().rank() - 1], context.seed());
   }
   const bool backward = !a.grad_out.empty();
   const Tensor grad_out = backward ? ReadRows(a.grad_out) : Tensor();
-  const auto start = std::chrono::steady_clock::now();
-  const auto since = [](auto then) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
-  };
+  const Stopwatch watch;
   AttentionReport report;
   AttentionRecord record;
   const Tensor out = Attend(q, k, v, options, context, &report, backward ? &record : nullptr);
-  const double seconds = since(start);
+  const double seconds = watch.Seconds();
   AttentionGradients gradients;
-  const auto backward_start = std::chrono::steady_clock::now();
+  const Stopwatch backward_watch;
   if (backward) gradients = AttendBackward(q, k, v, out, grad_out, options, context, &record);
-  const double backward_seconds = since(backward_start);
+  const double backward_seconds = backward_watch.Seconds();
   std::optional<Tensor> matrix;
   if (!a.matrix.empty()) matrix = AttentionMatrix(q, k, options, context);
   if (!a.save_omega.empty()) WriteNpy(a.save_omega, options.plan->Omega());
@@ -99,12 +98,12 @@ void Run(Arguments& a) {
   WriteNpy(a.out, out);
 
   if (a.json) {
-    nlohmann::json summary = {{"out", a.out},
-                              {"attention", a.attention},
-                              {"causal", options.causal},
-                              {"seconds", seconds},
-                              {"nonpositive_rows", report.nonpositive_rows},
-                              {"empty_rows", report.empty_rows}};
+    Json summary = {{"out", a.out},
+                    {"attention", a.attention},
+                    {"causal", options.causal},
+                    {"seconds", seconds},
+                    {"nonpositive_rows", report.nonpositive_rows},
+                    {"empty_rows", report.empty_rows}};
     if (backward) summary["backward_seconds"] = backward_seconds;
     if (linear) {
       summary["map"] = options.plan->map().name;
@@ -123,6 +122,51 @@ void Run(Arguments& a) {
   }
 }
 
+void Declare(Options& options, Arguments& a) {
+  options.Path("--q", "Q.npy", a.q, "Queries: .npy, f16/f32/f64, [L,d], [H,L,d] or [B,H,L,d]")
+      .Required();
+  options.Path("--k", "K.npy", a.k, "Keys; fewer heads than queries are shared among them")
+      .Required();
+  options.Path("--v", "V.npy", a.v, "Values; their dim may differ").Required();
+  options.Path("--out", "O.npy", a.out, "Where the output goes: f32 (f64 with --device reference)")
+      .Required();
+  options.Choice("--attention", {AttentionNames().begin(), AttentionNames().end()}, a.attention,
+                 "exact, linear, identity (out = v) or uniform (mean of values)");
+  options.Flag("--causal", a.options.causal, "Query i sees keys 0 to i");
+  options.Path("--key-mask", "M.npy", a.mask,
+               "0 or false: the key does not exist; [L], [B,L] or [B,H,L]");
+  options.Number("--scale", a.options.scale, "Scale of q·k").Default("1/√d");
+  options.Flag("--unnormalized", a.unnormalized, "Sums without the division");
+  a.features.Add(options);
+  options.Path("--save-omega", "W.npy", a.save_omega, "Write ω, f32 [H,m,d]");
+  options
+      .OptionalValue(
+          "--center-keys",
+          [&a](const std::string& path) {
+            a.center_keys = true;
+            a.mean = path;
+          },
+          "Subtract a mean from the keys: of this call, or the frozen one of a file, [d] or "
+          "[H,d] (causal calls need it)")
+      .Placeholder("[MEAN.npy]");
+  options
+      .Choice("--compat", {"jax", "torch"}, a.compat,
+              "Reproduce a public implementation, epsilons included: jax or torch (its key "
+              "mask hides values only)")
+      .Default("");
+  options.Path("--matrix", "A.npy", a.matrix, "Also write the attention matrix, [..,L,L]");
+  options.Path("--grad-out", "G.npy", a.grad_out,
+               "Gradient of a loss with respect to the output: also compute those of q, k and v");
+  options.Path("--grad-q", "GQ.npy", a.grad_q, "Where the gradient of q goes");
+  options.Path("--grad-k", "GK.npy", a.grad_k, "Where the gradient of k goes");
+  options.Path("--grad-v", "GV.npy", a.grad_v, "Where the gradient of v goes");
+  options.Integer("--chunk", {1, AttentionOptions::kMaxChunk}, a.chunk, "Rows of a causal chunk");
+  options.Choice("--device", {"cpu", "cuda", "reference"}, a.device,
+                 "cpu, cuda or reference (plain loops in double)");
+  a.run.Add(options);
+  options.Flag("--json", a.json, "Print what was done as JSON");
+}
+
 }  // namespace
 
 Command AttendCommand() {
@@ -132,56 +176,7 @@ Command AttendCommand() {
       .example =
           "favor attend --q q.npy --k k.npy --v v.npy --out o.npy --attention linear --features "
           "256 --causal",
-      .setup = [](CLI::App& app) -> std::function<void()> {
-        const auto arguments = std::make_shared<Arguments>();
-        Arguments& a = *arguments;
-        AddPath(app, "--q", "Q.npy", a.q, "Queries: .npy, f16/f32/f64, [L,d], [H,L,d] or [B,H,L,d]")
-            ->required();
-        AddPath(app, "--k", "K.npy", a.k, "Keys; fewer heads than queries are shared among them")
-            ->required();
-        AddPath(app, "--v", "V.npy", a.v, "Values; their dim may differ")->required();
-        AddPath(app, "--out", "O.npy", a.out,
-                "Where the output goes: f32 (f64 with --device reference)")
-            ->required();
-        AddChoice(app, "--attention", {AttentionNames().begin(), AttentionNames().end()},
-                  a.attention, "exact, linear, identity (out = v) or uniform (mean of values)");
-        app.add_flag("--causal", a.options.causal, "Query i sees keys 0 to i");
-        AddPath(app, "--key-mask", "M.npy", a.mask,
-                "0 or false: the key does not exist; [L], [B,L] or [B,H,L]");
-        AddNumber(app, "--scale", "Scale of q·k", [&a](double value) {
-          a.options.scale = value;
-        })->default_str("1/√d");
-        app.add_flag("--unnormalized", a.unnormalized, "Sums without the division");
-        AddFeatureOptions(app, a.features);
-        AddPath(app, "--save-omega", "W.npy", a.save_omega, "Write ω, f32 [H,m,d]");
-        app.add_option_function<std::string>(
-               "--center-keys",
-               [&a](const std::string& path) {
-                 a.center_keys = true;
-                 a.mean = path;
-               },
-               "Subtract a mean from the keys: of this call, or the frozen one of a file, [d] or "
-               "[H,d] (causal calls need it)")
-            ->expected(0, 1)
-            ->type_name("[MEAN.npy]");
-        AddChoice(app, "--compat", {"jax", "torch"}, a.compat,
-                  "Reproduce a public implementation, epsilons included: jax or torch (its key "
-                  "mask hides values only)")
-            ->default_str("");
-        AddPath(app, "--matrix", "A.npy", a.matrix, "Also write the attention matrix, [..,L,L]");
-        AddPath(app, "--grad-out", "G.npy", a.grad_out,
-                "Gradient of a loss with respect to the output: also compute those of q, k and v");
-        AddPath(app, "--grad-q", "GQ.npy", a.grad_q, "Where the gradient of q goes");
-        AddPath(app, "--grad-k", "GK.npy", a.grad_k, "Where the gradient of k goes");
-        AddPath(app, "--grad-v", "GV.npy", a.grad_v, "Where the gradient of v goes");
-        AddInteger(app, "--chunk", 1, AttentionOptions::kMaxChunk, a.chunk,
-                   "Rows of a causal chunk");
-        AddChoice(app, "--device", {"cpu", "cuda", "reference"}, a.device,
-                  "cpu, cuda or reference (plain loops in double)");
-        AddRunOptions(app, a.run);
-        app.add_flag("--json", a.json, "Print what was done as JSON");
-        return [arguments] { Run(*arguments); };
-      }};
+      .setup = Setup(Declare, Run)};
 }
 
 }  // namespace favor::cli

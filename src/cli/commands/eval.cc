@@ -6,8 +6,10 @@
 #include <map>
 
 #include "cli/command.h"
-#include "cli/options.h"
+#include "cli/context_options.h"
+#include "cli/files.h"
 #include "core/error_text.h"
+#include "core/json.h"
 #include "core/progress.h"
 #include "favor/train.h"
 
@@ -16,14 +18,12 @@ namespace {
 
 struct Arguments {
   std::string model, data, split = "valid";
-  int64_t batch = 0, length = 0, batches = 0, threads = 0;
+  int64_t batch = 0, length = 0, batches = 0;
+  ContextArguments run;
   bool json = false, quiet = false;
 };
 
 void Run(const Arguments& a) {
-  if (a.model.empty())
-    Throw(ErrorCode::kInvalidOption, "eval: --model",
-          "given nothing, expected a checkpoint or the folder of a run");
   TrainedModel trained = LoadTrained(a.model);
   RunConfig& run = trained.config;  // that the model was trained with
   Model& model = trained.model;
@@ -53,7 +53,7 @@ void Run(const Arguments& a) {
   const Split split = SplitNamed(a.split);
   const int64_t all = data->Batches(split, batch, length);
   const int64_t batches = a.batches == 0 ? all : std::min(all, a.batches);
-  const Context context({.threads = static_cast<int>(a.threads)});
+  const Context context = a.run.Make();
   Progress progress("eval", batches, a.quiet);
   Score score;
   std::map<int32_t, int64_t> frequency;  // of targets
@@ -77,23 +77,23 @@ void Run(const Arguments& a) {
   const double word_perplexity = std::exp(score.MeanLoss() * summary.TokensPerWord()),
                bits_per_character = score.BitsPerToken() * summary.TokensPerCharacter();
   if (a.json) {
-    nlohmann::ordered_json json = {{"model", trained.path},
-                                   {"data", run.data},
-                                   {"split", a.split},
-                                   {"length", length},
-                                   {"tokens", score.count},
-                                   {"loss", score.MeanLoss()},
-                                   {"accuracy", score.Accuracy()},
-                                   {"baseline_accuracy", baseline},
-                                   {"perplexity", score.Perplexity()},
-                                   {"bits_per_token", score.BitsPerToken()},
-                                   {"token", data->Unit()}};
+    Json json = {{"model", trained.path},
+                 {"data", run.data},
+                 {"split", a.split},
+                 {"length", length},
+                 {"tokens", score.count},
+                 {"loss", score.MeanLoss()},
+                 {"accuracy", score.Accuracy()},
+                 {"baseline_accuracy", baseline},
+                 {"perplexity", score.Perplexity()},
+                 {"bits_per_token", score.BitsPerToken()},
+                 {"token", data->Unit()}};
     if (words) {
       json["tokens_per_word"] = summary.TokensPerWord();
       json["word_perplexity"] = word_perplexity;
       json["bits_per_character"] = bits_per_character;
     }
-    return PrintJson(nlohmann::json(json));
+    return PrintJson(json);
   }
   fmt::print(
       "{} of {}: {} targets, loss {:.4f}, accuracy {:.4f} (always the same answer: {:.4f}), "
@@ -106,31 +106,30 @@ void Run(const Arguments& a) {
   }
 }
 
+void Declare(Options& options, Arguments& a) {
+  options
+      .Path("--model", "PATH", a.model,
+            "A checkpoint, or the folder of a run (its best checkpoint)")
+      .Required();
+  options.Path("--data", "FILE|task:NAME", a.data, "Data instead of the run's own");
+  options.Choice("--split", {SplitNames().begin(), SplitNames().end()}, a.split,
+                 "Part of the data");
+  options.Integer("--batch", {1, 1 << 20}, a.batch, "Sequences at a time").Default("the run's");
+  options.Integer("--length", {1, int64_t{1} << 24}, a.length, "Tokens of a sequence")
+      .Default("the run's");
+  options.Integer("--batches", {1, int64_t{1} << 40}, a.batches, "Batches at most").Default("all");
+  a.run.AddThreads(options);
+  options.Flag("--json", a.json, "Print the result as JSON");
+  options.Flag("--quiet", a.quiet, "No progress on stderr");
+}
+
 }  // namespace
 
 Command EvalCommand() {
   return {.name = "eval",
           .summary = "Measure how well a trained model predicts",
           .example = "favor eval --model run --split test --json",
-          .setup = [](CLI::App& app) -> std::function<void()> {
-            const auto arguments = std::make_shared<Arguments>();
-            Arguments& a = *arguments;
-            AddPath(app, "--model", "PATH", a.model,
-                    "A checkpoint, or the folder of a run (its best checkpoint)");
-            AddPath(app, "--data", "FILE|task:NAME", a.data, "Data instead of the run's own");
-            AddChoice(app, "--split", {SplitNames().begin(), SplitNames().end()}, a.split,
-                      "Part of the data");
-            AddInteger(app, "--batch", 1, 1 << 20, a.batch, "Sequences at a time")
-                ->default_str("the run's");
-            AddInteger(app, "--length", 1, int64_t{1} << 24, a.length, "Tokens of a sequence")
-                ->default_str("the run's");
-            AddInteger(app, "--batches", 1, int64_t{1} << 40, a.batches, "Batches at most")
-                ->default_str("all");
-            AddThreads(app, a.threads);
-            app.add_flag("--json", a.json, "Print the result as JSON");
-            app.add_flag("--quiet", a.quiet, "No progress on stderr");
-            return [arguments] { Run(*arguments); };
-          }};
+          .setup = Setup(Declare, Run)};
 }
 
 }  // namespace favor::cli

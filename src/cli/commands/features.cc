@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/options.h"
+#include "cli/context_options.h"
+#include "cli/feature_options.h"
+#include "cli/files.h"
 #include "core/error_text.h"
+#include "core/json.h"
 #include "favor/npy.h"
 
 namespace favor::cli {
@@ -18,7 +20,7 @@ struct Arguments {
   double scale = 1;
   bool log = false, json = false;
   FeatureArguments features;
-  RunOptions run;
+  ContextArguments run;
 };
 
 // x·√scale in f64, so that products of two inputs are scaled by `scale`.
@@ -30,17 +32,20 @@ Tensor Scaled(const Tensor& rows, double scale) {
 }
 
 void Run(Arguments& arguments) {
+  if (arguments.scale <= 0)
+    Throw(ErrorCode::kInvalidOption, "features: --scale", "given {}, expected a number above 0",
+          arguments.scale);
   arguments.features.Check("features");
   CheckFiles("features", {arguments.out, arguments.save_omega},
-             {arguments.input, arguments.features.omega, arguments.oprf_with});
-  const Context context(arguments.run.ToContext());
+             {arguments.input, arguments.features.omega(), arguments.oprf_with});
+  const Context context = arguments.run.Make();
   const Tensor x = Scaled(ReadRows(arguments.input), arguments.scale);
   if (!arguments.oprf_with.empty()) {
-    arguments.features.options.oprf_a =
-        OptimalOprfA(x, Scaled(ReadRows(arguments.oprf_with), arguments.scale), context);
+    arguments.features.SetOprfA(
+        OptimalOprfA(x, Scaled(ReadRows(arguments.oprf_with), arguments.scale), context));
   }
   const int64_t dim = x.shape()[x.shape().rank() - 1];
-  const FeaturePlan plan = MakePlan(arguments.features, Heads(x.shape()), dim, context.seed());
+  const FeaturePlan plan = arguments.features.Plan(Heads(x.shape()), dim, context.seed());
   Tensor result;
   if (arguments.log) {
     std::vector<int64_t> sizes;
@@ -57,17 +62,15 @@ void Run(Arguments& arguments) {
   WriteNpy(arguments.out, result);
 
   if (arguments.json) {
-    nlohmann::json summary = {
-        {"out", arguments.out},
-        {"map", plan.map().name},
-        {"projection",
-         arguments.features.omega.empty() ? arguments.features.options.projection : "given"},
-        {"features", plan.features()},
-        {"width", plan.width()},
-        {"dim", plan.dim()},
-        {"heads", plan.heads()},
-        {"log_normalizer", nlohmann::json::array()},
-        {"oprf_a", nlohmann::json::array()}};
+    Json summary = {{"out", arguments.out},
+                    {"map", plan.map().name},
+                    {"projection", arguments.features.projection()},
+                    {"features", plan.features()},
+                    {"width", plan.width()},
+                    {"dim", plan.dim()},
+                    {"heads", plan.heads()},
+                    {"log_normalizer", Json::array()},
+                    {"oprf_a", Json::array()}};
     for (int64_t head = 0; head < plan.heads(); ++head) {
       summary["log_normalizer"].push_back(plan.LogNormalizer(head));
       summary["oprf_a"].push_back(plan.OprfA(head));
@@ -76,8 +79,28 @@ void Run(Arguments& arguments) {
   } else {
     fmt::print("{}: {} of shape {}, map {}, {} ω\n", arguments.out,
                arguments.log ? "exponents" : "φ", result.shape().ToString(), plan.map().name,
-               arguments.features.omega.empty() ? arguments.features.options.projection : "given");
+               arguments.features.projection());
   }
+}
+
+void Declare(Options& options, Arguments& a) {
+  options
+      .Path("--input", "X.npy", a.input, "Rows x: .npy, f16/f32/f64, [L,d], [H,L,d] or [B,H,L,d]")
+      .Required();
+  options.Path("--out", "PHI.npy", a.out, "Where φ goes: f64, [..., L, width]").Required();
+  options.Choice("--role", {"query", "key"}, a.role,
+                 "Which side x is on; every map of this version treats both alike");
+  a.features.Add(options);
+  options.Flag("--log", a.log,
+               "Write the exponents E instead, where φ = exp(E + c)·g (--json prints c)");
+  options.Number("--scale", a.scale,
+                 "Kernel of S·(x·y): rows are multiplied by √S (attention: 1/√d)");
+  options.Path("--save-omega", "W.npy", a.save_omega, "Write ω, f32 [H,m,d]");
+  options.Path("--oprf-with", "Y.npy", a.oprf_with,
+               "With the map oprf: take A from the statistics of x and of these rows (the "
+               "other side)");
+  a.run.Add(options);
+  options.Flag("--json", a.json, "Print what was done as JSON");
 }
 
 }  // namespace
@@ -88,35 +111,7 @@ Command FeaturesCommand() {
       .summary = "Write the features φ(x) of the rows of an array, unstabilised, in f64",
       .example =
           "favor features --input x.npy --role query --map positive --features 256 --out phi.npy",
-      .setup = [](CLI::App& app) -> std::function<void()> {
-        const auto arguments = std::make_shared<Arguments>();
-        Arguments& a = *arguments;
-        AddPath(app, "--input", "X.npy", a.input,
-                "Rows x: .npy, f16/f32/f64, [L,d], [H,L,d] or [B,H,L,d]")
-            ->required();
-        AddPath(app, "--out", "PHI.npy", a.out, "Where φ goes: f64, [..., L, width]")->required();
-        AddChoice(app, "--role", {"query", "key"}, a.role,
-                  "Which side x is on; every map of this version treats both alike");
-        AddFeatureOptions(app, a.features);
-        app.add_flag("--log", a.log,
-                     "Write the exponents E instead, where φ = exp(E + c)·g (--json prints c)");
-        AddNumber(app, "--scale", "Kernel of S·(x·y): rows are multiplied by √S (attention: 1/√d)",
-                  [&a](double value) {
-                    if (value <= 0) {
-                      Throw(ErrorCode::kInvalidOption, "features: --scale",
-                            "given {}, expected a number above 0", value);
-                    }
-                    a.scale = value;
-                  })
-            ->default_str("1");
-        AddPath(app, "--save-omega", "W.npy", a.save_omega, "Write ω, f32 [H,m,d]");
-        AddPath(app, "--oprf-with", "Y.npy", a.oprf_with,
-                "With the map oprf: take A from the statistics of x and of these rows (the "
-                "other side)");
-        AddRunOptions(app, a.run);
-        app.add_flag("--json", a.json, "Print what was done as JSON");
-        return [arguments] { Run(*arguments); };
-      }};
+      .setup = Setup(Declare, Run)};
 }
 
 }  // namespace favor::cli

@@ -3,10 +3,13 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "cli/command.h"
-#include "cli/options.h"
+#include "cli/context_options.h"
+#include "cli/files.h"
 #include "core/error_text.h"
+#include "core/json.h"
 #include "core/progress.h"
 #include "core/stopwatch.h"
 #include "favor/generate.h"
@@ -18,15 +21,16 @@ namespace favor::cli {
 namespace {
 
 struct Arguments {
-  std::string model, prompt, prompt_file, save_state, load_state;
-  CLI::Option* prompt_given = nullptr;
-  int64_t tokens = 256, samples = 1, seed = 0, threads = 0;
+  std::string model, prompt_file, save_state, load_state;
+  std::optional<std::string> prompt;
+  int64_t tokens = 256, samples = 1;
+  ContextArguments run;
   SamplingOptions sampling;
   bool json = false, quiet = false;
 };
 
 std::string PromptText(const Arguments& a, const Vocabulary& vocabulary) {
-  if (a.prompt_file.empty()) return a.prompt;
+  if (a.prompt_file.empty()) return a.prompt.value_or("");
   std::string text = io::ReadRegularFile(a.prompt_file);
   // The line end that editors write is no letter.
   while (vocabulary.special().begin && (text.ends_with('\n') || text.ends_with('\r')))
@@ -85,10 +89,7 @@ class StreamedText {
 };
 
 void Run(const Arguments& a) {
-  if (a.model.empty())
-    Throw(ErrorCode::kInvalidOption, "generate: --model",
-          "given nothing, expected a checkpoint or the folder of a run");
-  if (a.prompt_given->count() > 0 && !a.prompt_file.empty())
+  if (a.prompt && !a.prompt_file.empty())
     Throw(ErrorCode::kInvalidOption, "generate", "given --prompt and --prompt-file, expected one");
   CheckSampling(a.sampling);
   TrainedModel run = LoadTrained(a.model);
@@ -99,7 +100,7 @@ void Run(const Arguments& a) {
   inputs.push_back(a.load_state);
   CheckFiles("generate", {a.save_state}, inputs);
   const Vocabulary& vocabulary = *run.vocabulary;
-  const Context context({.threads = static_cast<int>(a.threads)});
+  const Context context = a.run.Make();
   Decoder decoder(run.model, context);
   if (!a.load_state.empty()) decoder.Load(a.load_state);
   const std::vector<int32_t> prompt = PromptTokens(a, vocabulary);
@@ -126,14 +127,14 @@ void Run(const Arguments& a) {
   const Stopwatch watch;
   int64_t drawn = 0;
   bool cut = false;  // some sample ended because the model did
-  nlohmann::ordered_json samples = nlohmann::ordered_json::array();
+  Json samples = Json::array();
   for (int64_t number = 0; number < a.samples; ++number) {
     Decoder own = decoder.Clone();
     if (!a.json && records)
       WriteOut(fmt::format(">sample{}\n{}", number + 1, vocabulary.Decode(prompt)));
     StreamedText streamed(vocabulary);
     SamplingOptions sampling = a.sampling;
-    sampling.seed = static_cast<uint64_t>(a.seed);
+    sampling.seed = context.seed();
     const Generated sampled = Generate(own, vocabulary, sampling, most,
                                        static_cast<uint64_t>(number), [&](int32_t token) {
                                          if (!a.json) streamed.Add(token);
@@ -177,45 +178,39 @@ void Run(const Arguments& a) {
       rate(prompt.size(), prefill), drawn, rate(drawn, seconds));
 }
 
+void Declare(Options& options, Arguments& a) {
+  options
+      .Path("--model", "PATH", a.model,
+            "A checkpoint, or the folder of a run (its best checkpoint)")
+      .Required();
+  options.Text("--prompt", a.prompt, "What comes before: text, letters, or numbers");
+  options.Path("--prompt-file", "FILE", a.prompt_file, "The same from a file");
+  options.Integer("--tokens", {0, int64_t{1} << 32}, a.tokens,
+                  "Tokens at most; records end by themselves");
+  options.Integer("--samples", {1, 1 << 20}, a.samples, "Continuations, one after another");
+  options.Number("--temperature", a.sampling.temperature,
+                 "Logits are divided by it; 0: always the likeliest token");
+  options.Integer("--top-k", {0, 1 << 30}, a.sampling.top_k, "Only the k likeliest tokens; 0: all");
+  options.Number("--top-p", a.sampling.top_p,
+                 "Only the likeliest tokens that have this probability together");
+  options.Path("--save-state", "FILE", a.save_state,
+               "Keep the context, as it is behind the prompt");
+  options.Path("--load-state", "FILE", a.load_state,
+               "Go on from a context that was kept; the prompt follows it");
+  a.run.Add(options);
+  options.Flag("--json", a.json, "Print samples and speed as JSON");
+  options.Flag("--quiet", a.quiet, "No progress and no speed on stderr");
+}
+
 }  // namespace
 
 Command GenerateCommand() {
-  return {
-      .name = "generate",
-      .summary = "Let a trained model go on from a prompt",
-      .example =
-          "favor generate --model run --prompt \"In the beginning\" --temperature 0.8\n"
-          "  favor generate --model proteins --samples 3 --seed 7 > new.fasta",
-      .setup = [](CLI::App& app) -> std::function<void()> {
-        const auto arguments = std::make_shared<Arguments>();
-        Arguments& a = *arguments;
-        AddPath(app, "--model", "PATH", a.model,
-                "A checkpoint, or the folder of a run (its best checkpoint)");
-        a.prompt_given =
-            app.add_option("--prompt", a.prompt, "What comes before: text, letters, or numbers")
-                ->option_text("TEXT");
-        AddPath(app, "--prompt-file", "FILE", a.prompt_file, "The same from a file");
-        AddInteger(app, "--tokens", 0, int64_t{1} << 32, a.tokens,
-                   "Tokens at most; records end by themselves");
-        AddInteger(app, "--samples", 1, 1 << 20, a.samples, "Continuations, one after another");
-        AddNumber(app, "--temperature", "Logits are divided by it; 0: always the likeliest token",
-                  [&a](double value) { a.sampling.temperature = value; })
-            ->default_str("1");
-        AddInteger(app, "--top-k", 0, 1 << 30, a.sampling.top_k,
-                   "Only the k likeliest tokens; 0: all");
-        AddNumber(app, "--top-p", "Only the likeliest tokens that have this probability together",
-                  [&a](double value) { a.sampling.top_p = value; })
-            ->default_str("1");
-        AddInteger(app, "--seed", 0, INT64_MAX, a.seed, "Of the draws");
-        AddPath(app, "--save-state", "FILE", a.save_state,
-                "Keep the context, as it is behind the prompt");
-        AddPath(app, "--load-state", "FILE", a.load_state,
-                "Go on from a context that was kept; the prompt follows it");
-        AddThreads(app, a.threads);
-        app.add_flag("--json", a.json, "Print samples and speed as JSON");
-        app.add_flag("--quiet", a.quiet, "No progress and no speed on stderr");
-        return [arguments] { Run(*arguments); };
-      }};
+  return {.name = "generate",
+          .summary = "Let a trained model go on from a prompt",
+          .example =
+              "favor generate --model run --prompt \"In the beginning\" --temperature 0.8\n"
+              "  favor generate --model proteins --samples 3 --seed 7 > new.fasta",
+          .setup = Setup(Declare, Run)};
 }
 
 }  // namespace favor::cli

@@ -1,11 +1,10 @@
 // favor info [--json]
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "cli/command.h"
-#include "cli/options.h"
+#include "cli/files.h"
 #include "core/device.h"
+#include "core/json.h"
 #include "core/simd.h"
 #include "data/generated.h"
 #include "favor/context.h"
@@ -18,19 +17,19 @@
 namespace favor::cli {
 namespace {
 
-nlohmann::json Describe() {
-  nlohmann::json info = {{"version", FAVOR_VERSION},
-                         {"isa", SimdName()},
-                         {"simd", SimdNames()},
-                         {"threads", Context().threads()},
-                         {"memory_bytes", PhysicalMemoryBytes()},
-                         {"cuda", BuiltWithCuda()},
-                         {"gpus", nlohmann::json::array()},
-                         {"maps", nlohmann::json::array()},
-                         {"projections", nlohmann::json::array()},
-                         {"tasks", nlohmann::json::array()},
-                         {"presets", PresetNames()},
-                         {"experiments", nlohmann::json::array()}};
+Json Describe() {
+  Json info = {{"version", FAVOR_VERSION},
+               {"isa", SimdName()},
+               {"simd", SimdNames()},
+               {"threads", Context().threads()},
+               {"memory_bytes", PhysicalMemoryBytes()},
+               {"cuda", BuiltWithCuda()},
+               {"gpus", Json::array()},
+               {"maps", Json::array()},
+               {"projections", Json::array()},
+               {"tasks", Json::array()},
+               {"presets", PresetNames()},
+               {"experiments", Json::array()}};
   for (const GpuInfo& gpu : ListGpus()) {
     info["gpus"].push_back({{"name", gpu.name},
                             {"memory_bytes", gpu.memory_bytes},
@@ -43,15 +42,14 @@ nlohmann::json Describe() {
          {"kernel", map.kernel},
          {"nonnegative", map.nonnegative},
          {"parts", map.parts},
-         {"default_epsilon",
-          map.default_epsilon ? nlohmann::json(*map.default_epsilon) : nlohmann::json()}});
+         {"default_epsilon", map.default_epsilon ? Json(*map.default_epsilon) : Json()}});
   }
   for (const ProjectionInfo& projection : Projections()) {
     info["projections"].push_back(
         {{"name", projection.name}, {"summary", projection.summary}, {"cost", projection.cost}});
   }
   for (const data::GeneratedTask& task : data::GeneratedTasks()) {
-    nlohmann::json parameters = nlohmann::json::array();
+    Json parameters = Json::array();
     for (const data::TaskParameter& parameter : task.parameters) {
       parameters.push_back(
           {{"key", parameter.key}, {"help", parameter.help}, {"default", parameter.standard}});
@@ -67,7 +65,7 @@ nlohmann::json Describe() {
   return info;
 }
 
-void Print(const nlohmann::json& info) {
+void Print(const Json& info) {
   fmt::print("favor {}\n", info["version"].get<std::string>());
   fmt::print("cpu     {}, {} threads, {:.1f} GiB memory\n", info["isa"].get<std::string>(),
              info["threads"].get<int>(), info["memory_bytes"].get<double>() / (1 << 30));
@@ -117,24 +115,25 @@ void Print(const nlohmann::json& info) {
   fmt::print("{}{}{}{}", maps.ToText(), projections.ToText(), tasks.ToText(), experiments.ToText());
 }
 
+struct Arguments {
+  bool json = false;
+};
+
+void Declare(Options& options, Arguments& a) { options.Flag("--json", a.json, "Print JSON"); }
+
+void Run(const Arguments& a) {
+  const Json info = Describe();
+  if (a.json) return PrintJson(info);
+  Print(info);
+}
+
 }  // namespace
 
 Command InfoCommand() {
   return {.name = "info",
           .summary = "Show version, machine, and every map, projection, task and experiment",
           .example = "favor info --json | jq '.maps[].name'",
-          .setup = [](CLI::App& app) -> std::function<void()> {
-            const auto json = std::make_shared<bool>(false);
-            app.add_flag("--json", *json, "Print JSON");
-            return [json] {
-              const nlohmann::json info = Describe();
-              if (*json) {
-                PrintJson(info);
-              } else {
-                Print(info);
-              }
-            };
-          }};
+          .setup = Setup(Declare, Run)};
 }
 
 }  // namespace favor::cli

@@ -1,7 +1,6 @@
 // favor inspect model | data.
 #include "cli/command.h"
-#include "cli/inspect_data.h"
-#include "cli/inspect_model.h"
+#include "cli/parts.h"
 
 namespace favor::cli {
 
@@ -11,11 +10,7 @@ Command InspectCommand() {
           .example =
               "favor inspect model --preset regular --length 8192\n  favor inspect data "
               "--data proteins.fasta.gz",
-          .setup = [](CLI::App& app) -> std::function<void()> {
-            app.require_subcommand(1);
-            const std::function<void()> model = AddInspectModel(app), data = AddInspectData(app);
-            return [&app, model, data] { app.got_subcommand("data") ? data() : model(); };
-          }};
+          .parts = {InspectModelPart(), InspectDataPart()}};
 }
 
 }  // namespace favor::cli

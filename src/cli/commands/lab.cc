@@ -2,11 +2,12 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/options.h"
+#include "cli/context_options.h"
+#include "cli/files.h"
 #include "core/error_text.h"
+#include "core/json.h"
 #include "favor/version.h"
 #include "io/atomic_file.h"
 #include "lab/experiment.h"
@@ -15,10 +16,11 @@ namespace favor::cli {
 namespace {
 
 struct Arguments {
-  std::string name, out;
+  std::vector<std::string> names;  // none or one
+  std::string out;
   int64_t draws = 0;
   bool quiet = false, json = false;
-  RunOptions run;
+  ContextArguments run;
 };
 
 void List() {
@@ -28,9 +30,9 @@ void List() {
 }
 
 void Run(const Arguments& arguments) {
-  if (arguments.name.empty()) return List();
-  const lab::Experiment& experiment = lab::FindExperiment(arguments.name);
-  const std::filesystem::path folder = arguments.out.empty() ? arguments.name : arguments.out;
+  if (arguments.names.empty()) return List();
+  const lab::Experiment& experiment = lab::FindExperiment(arguments.names[0]);
+  const std::filesystem::path folder = arguments.out.empty() ? arguments.names[0] : arguments.out;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
@@ -39,15 +41,15 @@ void Run(const Arguments& arguments) {
                     results_path = (folder / "results.json").string();
   CheckFiles("lab", {report_path, results_path}, {});
 
-  const Context context(arguments.run.ToContext());
+  const Context context = arguments.run.Make();
   const int64_t draws = arguments.draws > 0 ? arguments.draws : experiment.default_draws;
   lab::Report report(
       fmt::format("favor lab: {}", experiment.name),
       fmt::format("favor lab {} --draws {} --seed {}", experiment.name, draws, context.seed()));
-  nlohmann::json results = {{"experiment", experiment.name},
-                            {"version", FAVOR_VERSION},
-                            {"draws", draws},
-                            {"seed", context.seed()}};
+  Json results = {{"experiment", experiment.name},
+                  {"version", FAVOR_VERSION},
+                  {"draws", draws},
+                  {"seed", context.seed()}};
   lab::ExperimentRun run{.context = context,
                          .draws = draws,
                          .quiet = arguments.quiet,
@@ -69,26 +71,24 @@ void Run(const Arguments& arguments) {
   fmt::print("report  {}\nnumbers {}\n", report_path, results_path);
 }
 
+void Declare(Options& options, Arguments& a) {
+  options.Words("experiment", {0, 1}, a.names, "Which experiment").Placeholder("NAME");
+  options.Path("--out", "DIR", a.out,
+               "Folder for report.html and results.json (default: the name)");
+  options.Integer("--draws", {2, 100'000'000}, a.draws, "How often randomness is drawn anew")
+      .Default("the experiment's");
+  a.run.Add(options);
+  options.Flag("--quiet", a.quiet, "No progress on stderr");
+  options.Flag("--json", a.json, "Print the results as JSON");
+}
+
 }  // namespace
 
 Command LabCommand() {
   return {.name = "lab",
           .summary = "Run an experiment and write its report; without a name, list them",
           .example = "favor lab estimators --out estimators",
-          .setup = [](CLI::App& app) -> std::function<void()> {
-            const auto arguments = std::make_shared<Arguments>();
-            Arguments& a = *arguments;
-            app.add_option("experiment", a.name, "Which experiment")->option_text("NAME");
-            AddPath(app, "--out", "DIR", a.out,
-                    "Folder for report.html and results.json (default: the name)");
-            AddInteger(app, "--draws", 2, 100'000'000, a.draws,
-                       "How often randomness is drawn anew")
-                ->default_str("the experiment's");
-            AddRunOptions(app, a.run);
-            app.add_flag("--quiet", a.quiet, "No progress on stderr");
-            app.add_flag("--json", a.json, "Print the results as JSON");
-            return [arguments] { Run(*arguments); };
-          }};
+          .setup = Setup(Declare, Run)};
 }
 
 }  // namespace favor::cli

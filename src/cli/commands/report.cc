@@ -4,8 +4,10 @@
 #include <filesystem>
 
 #include "cli/command.h"
-#include "cli/options.h"
+#include "cli/context_options.h"
+#include "cli/files.h"
 #include "core/error_text.h"
+#include "core/json.h"
 #include "io/atomic_file.h"
 #include "lab/run_folder.h"
 #include "lab/run_report.h"
@@ -16,13 +18,11 @@ namespace {
 struct Arguments {
   lab::RunReportOptions options;
   std::string out;
-  int64_t threads = 0;
+  ContextArguments run;
   bool json = false;
 };
 
 void Run(Arguments& a) {
-  if (a.options.folders.empty())
-    Throw(ErrorCode::kInvalidOption, "report", "given nothing, expected folders of runs");
   if (a.out.empty()) {
     a.out = a.options.folders.size() > 1
                 ? "report.html"
@@ -42,8 +42,8 @@ void Run(Arguments& a) {
   if (!a.options.lengths.empty())
     a.options.command += fmt::format(" --lengths {}", fmt::join(a.options.lengths, ","));
   if (a.options.folders.size() > 1) a.options.command += " --out " + lab::Quoted(a.out);
-  const Context context({.threads = static_cast<int>(a.threads)});
-  nlohmann::ordered_json results = nlohmann::ordered_json::object();
+  const Context context = a.run.Make();
+  Json results = Json::object();
   const lab::Report report = lab::MakeRunReport(a.options, context, results);
   io::WriteFileAtomically(a.out, report.ToHtml());
   if (report.plots_missing())
@@ -52,9 +52,23 @@ void Run(Arguments& a) {
         "favor: warning: report: gnuplot is not installed or failed, the report has no plots\n");
   for (const std::string& warning : report.warnings())
     fmt::print(stderr, "favor: warning: report: {}\n", warning);
-  if (a.json) return PrintJson(nlohmann::json(results));
+  if (a.json) return PrintJson(results);
   fmt::print("{}\n{}\nreport  {}\n", report.tables()[0].ToText(), report.tables()[1].ToText(),
              a.out);
+}
+
+void Declare(Options& options, Arguments& a) {
+  options.Words("folders", {1, 1000}, a.options.folders, "Folders of runs").Placeholder("DIR...");
+  options.Path("--out", "FILE.html", a.out,
+               "The page (default: report.html in the folder, or here for several)");
+  options.Integers("--lengths", {1, int64_t{1} << 22}, a.options.lengths,
+                   "Also measure the time of a token at these lengths");
+  options.Integer("--samples", {0, 1000}, a.options.samples, "Samples of each model");
+  options.Integer("--evaluate", {1, int64_t{1} << 40}, a.options.evaluate,
+                  "Targets of the test split to answer");
+  a.run.AddThreads(options);
+  options.Flag("--json", a.json, "Print the figures as JSON");
+  options.Flag("--quiet", a.options.quiet, "No progress on stderr");
 }
 
 }  // namespace
@@ -63,22 +77,7 @@ Command ReportCommand() {
   return {.name = "report",
           .summary = "Write a page about one run, or several beside each other",
           .example = "favor report linear exact --lengths 256,1024,4096 --out report.html",
-          .setup = [](CLI::App& app) -> std::function<void()> {
-            const auto arguments = std::make_shared<Arguments>();
-            Arguments& a = *arguments;
-            app.add_option("folders", a.options.folders, "Folders of runs")->option_text("DIR…");
-            AddPath(app, "--out", "FILE.html", a.out,
-                    "The page (default: report.html in the folder, or here for several)");
-            AddIntegers(app, "--lengths", 1, int64_t{1} << 22, a.options.lengths,
-                        "Also measure the time of a token at these lengths");
-            AddInteger(app, "--samples", 0, 1000, a.options.samples, "Samples of each model");
-            AddInteger(app, "--evaluate", 1, int64_t{1} << 40, a.options.evaluate,
-                       "Targets of the test split to answer");
-            AddThreads(app, a.threads);
-            app.add_flag("--json", a.json, "Print the figures as JSON");
-            app.add_flag("--quiet", a.options.quiet, "No progress on stderr");
-            return [arguments] { Run(*arguments); };
-          }};
+          .setup = Setup(Declare, Run)};
 }
 
 }  // namespace favor::cli

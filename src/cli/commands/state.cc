@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/command.h"
-#include "cli/options.h"
+#include "cli/context_options.h"
+#include "cli/feature_options.h"
+#include "cli/files.h"
 #include "core/error_text.h"
+#include "core/json.h"
 #include "favor/npy.h"
 #include "favor/state.h"
 #include "io/folder_lock.h"
@@ -22,10 +24,10 @@ struct Arguments {
   int64_t heads = 0;
   bool json = false;
   FeatureArguments features;
-  RunOptions run;
+  ContextArguments run;
 };
 
-nlohmann::json Describe(const AttentionState& state) {
+Json Describe(const AttentionState& state) {
   return {{"map", state.plan().map().name},
           {"tokens", state.tokens()},
           {"batch", state.batch()},
@@ -38,7 +40,7 @@ nlohmann::json Describe(const AttentionState& state) {
 }
 
 void Print(const std::string& path, const AttentionState& state, bool json) {
-  const nlohmann::json summary = Describe(state);
+  const Json summary = Describe(state);
   if (json) {
     PrintJson(summary);
     return;
@@ -54,7 +56,7 @@ void Print(const std::string& path, const AttentionState& state, bool json) {
 AttentionState NewState(const Arguments& a, const Tensor& k, const Tensor& v, uint64_t seed) {
   const ConstView keys = k.view().AsRank4();
   const int64_t heads = a.heads > 0 ? a.heads : keys.size(1);
-  const FeaturePlan plan = MakePlan(a.features, heads, keys.size(3), seed);
+  const FeaturePlan plan = a.features.Plan(heads, keys.size(3), seed);
   Tensor mean;
   StateOptions options{
       .batch = keys.size(0), .value_dim = v.shape()[v.shape().rank() - 1], .scale = a.scale};
@@ -67,8 +69,8 @@ AttentionState NewState(const Arguments& a, const Tensor& k, const Tensor& v, ui
 
 void Append(const Arguments& a) {
   a.features.Check("state");
-  CheckFiles("state", {a.state}, {a.k, a.v, a.mask, a.mean, a.features.omega});
-  const Context context(a.run.ToContext());
+  CheckFiles("state", {a.state}, {a.k, a.v, a.mask, a.mean, a.features.omega()});
+  const Context context = a.run.Make();
   const io::FolderLock lock(a.state);  // two appends at once must not lose one
   const Tensor k = ReadRows(a.k), v = ReadRows(a.v);
   AttentionState state = std::filesystem::exists(a.state) ? AttentionState::Load(a.state)
@@ -86,7 +88,7 @@ void Append(const Arguments& a) {
 
 void Read(const Arguments& a) {
   CheckFiles("state", {a.out, a.log_scale, a.numerator, a.denominator}, {a.q, a.state});
-  const Context context(a.run.ToContext());
+  const Context context = a.run.Make();
   const AttentionState state = AttentionState::Load(a.state);
   AttentionReport report;
   const Tensor q = ReadRows(a.q), out = state.Attend(q, context, &report);
@@ -118,72 +120,70 @@ void Merge(const Arguments& a) {
   Print(a.out, merged, a.json);
 }
 
-CLI::App* AddPart(CLI::App& app, const std::shared_ptr<Arguments>& arguments, const char* name,
-                  const char* summary, const char* example) {
-  CLI::App* part = app.add_subcommand(name, summary);
-  part->footer(std::string("Example:\n  ") + example);
-  part->add_flag("--json", arguments->json, "Print JSON");
-  return part;
+void Show(const Arguments& a) { Print(a.inputs[0], AttentionState::Load(a.inputs[0]), a.json); }
+
+void DeclareAppend(Options& options, Arguments& a) {
+  options.Path("--state", "FILE", a.state, "The state's file").Required();
+  options.Path("--k", "K.npy", a.k, "Keys").Required();
+  options.Path("--v", "V.npy", a.v, "Values").Required();
+  options.Path("--key-mask", "M.npy", a.mask, "0 or false: the key does not exist");
+  a.run.Add(options);
+  options.Flag("--json", a.json, "Print JSON");
+  options.Heading("What a new file is made with (an existing one keeps its own)");
+  a.features.Add(options);
+  options.Path("--center-keys", "MEAN.npy", a.mean, "A frozen mean, subtracted from every key");
+  options.Number("--scale", a.scale, "Scale of q·k").Default("1/√d");
+  options.Integer("--heads", {1, 65536}, a.heads, "Heads of the queries, where keys have fewer")
+      .Default("of the keys");
+}
+
+void DeclareRead(Options& options, Arguments& a) {
+  options.Path("--state", "FILE", a.state, "The state's file").Required();
+  options.Path("--q", "Q.npy", a.q, "Queries").Required();
+  options.Path("--out", "O.npy", a.out, "Where the output goes").Required();
+  options.Path("--log-scale", "R.npy", a.log_scale,
+               "Also ρ: e^ρ·N and e^ρ·D are the sums over keys, in f64");
+  options.Path("--numerator", "N.npy", a.numerator, "Also N");
+  options.Path("--denominator", "D.npy", a.denominator, "Also D");
+  a.run.Add(options);
+  options.Flag("--json", a.json, "Print JSON");
+}
+
+void DeclareMerge(Options& options, Arguments& a) {
+  options.Words("states", {2, 1000}, a.inputs, "States").Placeholder("FILE FILE...");
+  options.Path("--out", "FILE", a.out, "The merged state's file").Required();
+  options.Flag("--json", a.json, "Print JSON");
+}
+
+void DeclareShow(Options& options, Arguments& a) {
+  options.Words("state", {1, 1}, a.inputs, "The state's file").Placeholder("FILE");
+  options.Flag("--json", a.json, "Print JSON");
 }
 
 }  // namespace
 
 Command StateCommand() {
-  return {.name = "state",
-          .summary = "A saved context: append keys and values, read it with queries, merge, show",
-          .example = "favor state append --state s.favor --k k.npy --v v.npy --features 256",
-          .setup = [](CLI::App& app) -> std::function<void()> {
-            const auto arguments = std::make_shared<Arguments>();
-            Arguments& a = *arguments;
-            app.require_subcommand(1);
-            CLI::App* append =
-                AddPart(app, arguments, "append",
-                        "Add keys and values; makes the file where it does not exist",
-                        "favor state append --state s.favor --k k.npy --v v.npy --features 256");
-            AddPath(*append, "--state", "FILE", a.state, "The state's file")->required();
-            AddPath(*append, "--k", "K.npy", a.k, "Keys")->required();
-            AddPath(*append, "--v", "V.npy", a.v, "Values")->required();
-            AddPath(*append, "--key-mask", "M.npy", a.mask, "0 or false: the key does not exist");
-            CLI::Option_group* fresh = append->add_option_group(
-                "New states", "What a new file is made with; an existing one keeps its own");
-            AddFeatureOptions(*fresh, a.features);
-            AddPath(*fresh, "--center-keys", "MEAN.npy", a.mean,
-                    "A frozen mean, subtracted from every key");
-            AddNumber(*fresh, "--scale", "Scale of q·k", [&a](double value) {
-              a.scale = value;
-            })->default_str("1/√d");
-            AddInteger(*fresh, "--heads", 1, 65536, a.heads,
-                       "Heads of the queries, where keys have fewer")
-                ->default_str("of the keys");
-            AddRunOptions(*append, a.run);
-            CLI::App* read = AddPart(app, arguments, "read", "Attention of queries to the context",
-                                     "favor state read --state s.favor --q q.npy --out o.npy");
-            AddPath(*read, "--state", "FILE", a.state, "The state's file")->required();
-            AddPath(*read, "--q", "Q.npy", a.q, "Queries")->required();
-            AddPath(*read, "--out", "O.npy", a.out, "Where the output goes")->required();
-            AddPath(*read, "--log-scale", "R.npy", a.log_scale,
-                    "Also ρ: e^ρ·N and e^ρ·D are the sums over keys, in f64");
-            AddPath(*read, "--numerator", "N.npy", a.numerator, "Also N");
-            AddPath(*read, "--denominator", "D.npy", a.denominator, "Also D");
-            AddRunOptions(*read, a.run);
-            CLI::App* merge =
-                AddPart(app, arguments, "merge", "The context of several states of the same kind",
-                        "favor state merge first.favor second.favor --out both.favor");
-            merge->add_option("states", a.inputs, "States")
-                ->required()
-                ->expected(2, 1000)
-                ->option_text("FILE FILE ...");
-            AddPath(*merge, "--out", "FILE", a.out, "The merged state's file")->required();
-            CLI::App* show = AddPart(app, arguments, "show", "What a state holds",
-                                     "favor state show s.favor --json");
-            show->add_option("state", a.state, "The state's file")->required()->option_text("FILE");
-            return [arguments, append, read, merge] {
-              if (append->parsed()) return Append(*arguments);
-              if (read->parsed()) return Read(*arguments);
-              if (merge->parsed()) return Merge(*arguments);
-              Print(arguments->state, AttentionState::Load(arguments->state), arguments->json);
-            };
-          }};
+  return {
+      .name = "state",
+      .summary = "A saved context: append keys and values, read it with queries, merge, show",
+      .example = "favor state append --state s.favor --k k.npy --v v.npy --features 256",
+      .parts = {Command{.name = "append",
+                        .summary = "Add keys and values; makes the file where it does not exist",
+                        .example =
+                            "favor state append --state s.favor --k k.npy --v v.npy --features 256",
+                        .setup = Setup(DeclareAppend, Append)},
+                Command{.name = "read",
+                        .summary = "Attention of queries to the context",
+                        .example = "favor state read --state s.favor --q q.npy --out o.npy",
+                        .setup = Setup(DeclareRead, Read)},
+                Command{.name = "merge",
+                        .summary = "The context of several states of the same kind",
+                        .example = "favor state merge first.favor second.favor --out both.favor",
+                        .setup = Setup(DeclareMerge, Merge)},
+                Command{.name = "show",
+                        .summary = "What a state holds",
+                        .example = "favor state show s.favor --json",
+                        .setup = Setup(DeclareShow, Show)}}};
 }
 
 }  // namespace favor::cli

@@ -3,12 +3,12 @@
 
 #include <charconv>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/command.h"
-#include "cli/options.h"
+#include "cli/files.h"
 #include "core/error_text.h"
+#include "core/json.h"
 #include "core/utf8.h"
 #include "data/sentencepiece.h"
 #include "data/text_file.h"
@@ -142,10 +142,28 @@ void Decode(const Arguments& a) {
   Print(vocabulary->Decode(tokens));
 }
 
-CLI::App* AddPart(CLI::App& app, const char* name, const char* summary, const char* example) {
-  CLI::App* part = app.add_subcommand(name, summary);
-  part->footer(std::string("Example:\n  ") + example);
-  return part;
+void DeclareTrain(Options& options, Arguments& a) {
+  options
+      .Path("--data", "FILE", a.data,
+            "Text in UTF-8, also as .gz; of more than 16 MiB, parts spread over it are learned "
+            "from")
+      .Required();
+  options.Integer("--vocab", {258, 1'000'000}, a.vocab,
+                  "Pieces, 256 bytes among them; fewer where the text has no more");
+  options.Path("--out", "M.model", a.out, "Where the model goes").Required();
+  options.Flag("--json", a.json, "Print JSON");
+}
+
+void DeclareEncode(Options& options, Arguments& a) {
+  options.Path("--model", "M.model", a.model, "A SentencePiece model").Required();
+  options.Path("--data", "FILE", a.data, "Text in UTF-8, also as .gz");
+  options.Text("--text", a.text, "The text itself");
+}
+
+void DeclareDecode(Options& options, Arguments& a) {
+  options.Path("--model", "M.model", a.model, "A SentencePiece model").Required();
+  options.Path("--data", "FILE", a.data, "A file with tokens");
+  options.Text("--ids", a.ids, "Tokens with spaces between them").Placeholder("IDS");
 }
 
 }  // namespace
@@ -155,38 +173,19 @@ Command TokenizerCommand() {
       .name = "tokenizer",
       .summary = "Pieces of words: learn them from text, encode and decode",
       .example = "favor tokenizer train --data text.txt --vocab 8000 --out text.model",
-      .setup = [](CLI::App& app) -> std::function<void()> {
-        const auto arguments = std::make_shared<Arguments>();
-        Arguments& a = *arguments;
-        app.require_subcommand(1);
-        CLI::App* train =
-            AddPart(app, "train", "Learn a SentencePiece model; its text comes back exactly",
-                    "favor tokenizer train --data text.txt --vocab 8000 --out text.model");
-        AddPath(*train, "--data", "FILE", a.data,
-                "Text in UTF-8, also as .gz; of more than 16 MiB, parts spread over it are "
-                "learned from")
-            ->required();
-        AddInteger(*train, "--vocab", 258, 1'000'000, a.vocab,
-                   "Pieces, 256 bytes among them; fewer where the text has no more");
-        AddPath(*train, "--out", "M.model", a.out, "Where the model goes")->required();
-        train->add_flag("--json", a.json, "Print JSON");
-        CLI::App* encode =
-            AddPart(app, "encode", "Print the tokens of a text",
-                    "favor tokenizer encode --model text.model --text \"To be, or not\"");
-        AddPath(*encode, "--model", "M.model", a.model, "A SentencePiece model")->required();
-        AddPath(*encode, "--data", "FILE", a.data, "Text in UTF-8, also as .gz");
-        encode->add_option("--text", a.text, "The text itself")->option_text("TEXT");
-        CLI::App* decode = AddPart(app, "decode", "Write the text of tokens, and nothing behind it",
-                                   "favor tokenizer decode --model text.model --ids \"310 5 77\"");
-        AddPath(*decode, "--model", "M.model", a.model, "A SentencePiece model")->required();
-        AddPath(*decode, "--data", "FILE", a.data, "A file with tokens");
-        decode->add_option("--ids", a.ids, "Tokens with spaces between them")->option_text("IDS");
-        return [arguments, train, encode] {
-          if (train->parsed()) return Train(*arguments);
-          if (encode->parsed()) return Encode(*arguments);
-          Decode(*arguments);
-        };
-      }};
+      .parts = {
+          Command{.name = "train",
+                  .summary = "Learn a SentencePiece model; its text comes back exactly",
+                  .example = "favor tokenizer train --data text.txt --vocab 8000 --out text.model",
+                  .setup = Setup(DeclareTrain, Train)},
+          Command{.name = "encode",
+                  .summary = "Print the tokens of a text",
+                  .example = "favor tokenizer encode --model text.model --text \"To be, or not\"",
+                  .setup = Setup(DeclareEncode, Encode)},
+          Command{.name = "decode",
+                  .summary = "Write the text of tokens, and nothing behind it",
+                  .example = "favor tokenizer decode --model text.model --ids \"310 5 77\"",
+                  .setup = Setup(DeclareDecode, Decode)}}};
 }
 
 }  // namespace favor::cli

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
-#include "cli/options.h"
-#include "cli/run_options.h"
+#include "cli/context_options.h"
+#include "cli/files.h"
+#include "cli/run_config_options.h"
 #include "core/error_text.h"
+#include "core/json.h"
 #include "favor/train.h"
 #include "lab/run_report.h"
 
@@ -15,18 +17,17 @@ struct Arguments {
   RunConfigOptions run;
   std::string out;
   bool resume = false, no_report = false, quiet = false, json = false;
-  int64_t threads = 0;
+  ContextArguments context;
 };
 
-nlohmann::ordered_json ToJson(const TrainResult& result) {
-  nlohmann::ordered_json json = {
-      {"steps", result.steps},
-      {"tokens", result.tokens},
-      {"loss", result.loss ? nlohmann::ordered_json(*result.loss) : nullptr},
-      {"seconds", result.seconds},
-      {"stopped_early", result.stopped_early},
-      {"best_loss", result.best_loss},
-      {"best_step", result.best_step}};
+Json ToJson(const TrainResult& result) {
+  Json json = {{"steps", result.steps},
+               {"tokens", result.tokens},
+               {"loss", result.loss ? Json(*result.loss) : nullptr},
+               {"seconds", result.seconds},
+               {"stopped_early", result.stopped_early},
+               {"best_loss", result.best_loss},
+               {"best_step", result.best_step}};
   if (result.valid) {
     json["valid"] = {{"loss", result.valid->MeanLoss()},
                      {"accuracy", result.valid->Accuracy()},
@@ -47,7 +48,7 @@ void WriteReport(const Arguments& a, const Context& context) {
 }
 
 void Print(const TrainResult& result, const Arguments& a) {
-  if (a.json) return PrintJson(nlohmann::json(ToJson(result)));
+  if (a.json) return PrintJson(ToJson(result));
   fmt::print("{} steps, {} tokens, {:.1f} s{}\n", result.steps, result.tokens, result.seconds,
              result.stopped_early ? " (stopped early)" : "");
   if (result.valid) {
@@ -60,8 +61,6 @@ void Print(const TrainResult& result, const Arguments& a) {
 }
 
 void Run(const Arguments& a) {
-  if (a.out.empty())
-    Throw(ErrorCode::kInvalidOption, "train: --out", "given nothing, expected a folder");
   std::optional<RunConfig> stored;
   if (a.resume) stored = FindRun(a.out);
   const RunConfig config = stored ? a.run.Agreeing(*stored, a.out) : a.run.Fresh();
@@ -70,11 +69,26 @@ void Run(const Arguments& a) {
           "given nothing, expected a file or a task such as task:copy{}",
           a.resume ? fmt::format(" ('{}' holds no run to resume)", Printable(a.out)) : "");
   }
-  const Context context({.threads = static_cast<int>(a.threads)});
+  const Context context = a.context.Make();
   const TrainResult result =
       Train(config, {.out = a.out, .resume = a.resume, .quiet = a.quiet}, context);
   Print(result, a);
   if (!a.no_report) WriteReport(a, context);
+}
+
+void Declare(Options& options, Arguments& a) {
+  options
+      .Path("--out", "DIR", a.out,
+            "Folder of the run: config.json, log.jsonl, last.safetensors, "
+            "best.safetensors, report.html")
+      .Required();
+  options.Flag("--resume", a.resume,
+               "Continue the run in --out, bit for bit; start it where there is none");
+  options.Flag("--no-report", a.no_report, "Do not write report.html at the end");
+  a.run.Add(options);
+  a.context.AddThreads(options);
+  options.Flag("--quiet", a.quiet, "No progress on stderr");
+  options.Flag("--json", a.json, "Print the result as JSON");
 }
 
 }  // namespace
@@ -85,21 +99,7 @@ Command TrainCommand() {
           .example =
               "favor train --data book.txt --task causal --preset tiny --steps 2000 "
               "--out run\n  favor train --out run --resume",
-          .setup = [](CLI::App& app) -> std::function<void()> {
-            const auto arguments = std::make_shared<Arguments>();
-            Arguments& a = *arguments;
-            AddPath(app, "--out", "DIR", a.out,
-                    "Folder of the run: config.json, log.jsonl, last.safetensors, "
-                    "best.safetensors, report.html");
-            app.add_flag("--resume", a.resume,
-                         "Continue the run in --out, bit for bit; start it where there is none");
-            app.add_flag("--no-report", a.no_report, "Do not write report.html at the end");
-            a.run.Add(app);
-            AddThreads(app, a.threads);
-            app.add_flag("--quiet", a.quiet, "No progress on stderr");
-            app.add_flag("--json", a.json, "Print the result as JSON");
-            return [arguments] { Run(*arguments); };
-          }};
+          .setup = Setup(Declare, Run)};
 }
 
 }  // namespace favor::cli

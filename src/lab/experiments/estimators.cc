@@ -129,11 +129,10 @@ class EstimatorStudy {
         run_.results["estimators"].push_back(
             {{"map", map.name},
              {"projection", projection.name},
-             {"kernel", outcome.kernel ? nlohmann::json(*outcome.kernel) : nlohmann::json()},
+             {"kernel", outcome.kernel ? Json(*outcome.kernel) : Json()},
              {"mean", outcome.estimate.mean},
              {"standard_error", outcome.estimate.standard_error},
-             {"predicted_error",
-              outcome.predicted ? nlohmann::json(*outcome.predicted) : nlohmann::json()},
+             {"predicted_error", outcome.predicted ? Json(*outcome.predicted) : Json()},
              {"measured_error", outcome.measured}});
         Step(fmt::format("{} × {}", map.name, projection.name));
       }

@@ -1,10 +1,10 @@
 // The options that describe a run or a model: a preset, then a config file, then single options.
-#ifndef FAVOR_CLI_RUN_OPTIONS_H_
-#define FAVOR_CLI_RUN_OPTIONS_H_
+#ifndef FAVOR_CLI_RUN_CONFIG_OPTIONS_H_
+#define FAVOR_CLI_RUN_CONFIG_OPTIONS_H_
 
-#include <CLI/CLI.hpp>
 #include <string>
 
+#include "cli/field_options.h"
 #include "cli/options.h"
 #include "favor/train.h"
 
@@ -13,9 +13,9 @@ namespace favor::cli {
 class RunConfigOptions {
  public:
   // --preset, --config, and an option for every field.
-  void Add(CLI::App& app);
+  void Add(Options& options);
   // Those of a model alone, with --vocab and --classes.
-  void AddModel(CLI::App& app);
+  void AddModel(Options& options);
 
   bool Given() const { return !preset_.empty() || !config_.empty() || fields_.Given(); }
   RunConfig Fresh() const;
@@ -23,7 +23,7 @@ class RunConfigOptions {
   RunConfig Agreeing(const RunConfig& stored, const std::string& folder) const;
 
  private:
-  void AddPreset(CLI::App& app);
+  void AddPreset(Options& options);
   void Apply(RunConfig& config) const;
 
   std::string preset_, config_;
@@ -32,4 +32,4 @@ class RunConfigOptions {
 
 }  // namespace favor::cli
 
-#endif  // FAVOR_CLI_RUN_OPTIONS_H_
+#endif  // FAVOR_CLI_RUN_CONFIG_OPTIONS_H_

@@ -1,11 +1,12 @@
-#include "cli/inspect_data.h"
+// favor inspect data: what data are like, and what simple models make of them.
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
-#include "cli/options.h"
+#include "cli/field_options.h"
+#include "cli/files.h"
+#include "cli/parts.h"
 #include "core/error_text.h"
+#include "core/json.h"
 #include "favor/train.h"
 #include "lab/data_statistics.h"
 #include "train/config_fields.h"
@@ -39,7 +40,7 @@ void Run(const Arguments& a) {
   }
   const lab::DataStatistics statistics = lab::GatherStatistics(*data, options);
   if (a.json) {
-    nlohmann::ordered_json json = lab::ToJson(statistics);
+    Json json = lab::ToJson(statistics);
     json["data"] = run.data;
     json["task"] = run.task;
     PrintJson(json);
@@ -55,32 +56,33 @@ void Run(const Arguments& a) {
              BaselinesTable(statistics).ToText());
 }
 
+void Declare(Options& options, Arguments& a) {
+  RunConfig defaults;
+  a.fields.Add(options, "Data", train::DataFields(defaults));
+  a.fields.Add(options, "Data", train::FormatFields(defaults.format));
+  options.Heading("Options");
+  options.Integer("--length", {1, int64_t{1} << 24}, a.baselines.length, "Tokens of a sequence")
+      .Default("512, or the task's own");
+  options.Choice("--split", {SplitNames().begin(), SplitNames().end()}, a.split,
+                 "Part of the data that baselines are evaluated on");
+  options.Integer("--count", {1, kMany}, a.baselines.most_tokens,
+                  "Training targets that are counted at most; 8 bytes of memory each");
+  options.Integer("--evaluate", {1, kMany}, a.baselines.eval_tokens,
+                  "Targets that baselines are evaluated on at most");
+  options.Flag("--no-baselines", a.without, "Lengths alone, without a pass over the tokens");
+  options.Flag("--json", a.json, "Print as JSON");
+  options.Flag("--quiet", a.quiet, "No progress on stderr");
+}
+
 }  // namespace
 
-std::function<void()> AddInspectData(CLI::App& inspect) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
-  CLI::App* data = inspect.add_subcommand(
-      "data", "Lengths and frequencies of tokens, and what simple models make of them");
-  data->footer(
-      "Example:\n  favor inspect data --data proteins.fasta.gz\n  favor inspect data --data "
-      "book.txt "
-      "--length 1024 --split test --json");
-  RunConfig defaults;
-  a.fields.Add(*data, "Data", train::DataFields(defaults));
-  a.fields.Add(*data, "Data", train::FormatFields(defaults.format));
-  AddInteger(*data, "--length", 1, int64_t{1} << 24, a.baselines.length, "Tokens of a sequence")
-      ->default_str("512, or the task's own");
-  AddChoice(*data, "--split", {SplitNames().begin(), SplitNames().end()}, a.split,
-            "Part of the data that baselines are evaluated on");
-  AddInteger(*data, "--count", 1, kMany, a.baselines.most_tokens,
-             "Training targets that are counted at most; 8 bytes of memory each");
-  AddInteger(*data, "--evaluate", 1, kMany, a.baselines.eval_tokens,
-             "Targets that baselines are evaluated on at most");
-  data->add_flag("--no-baselines", a.without, "Lengths alone, without a pass over the tokens");
-  data->add_flag("--json", a.json, "Print as JSON");
-  data->add_flag("--quiet", a.quiet, "No progress on stderr");
-  return [arguments] { Run(*arguments); };
+Command InspectDataPart() {
+  return {.name = "data",
+          .summary = "Lengths and frequencies of tokens, and what simple models make of them",
+          .example =
+              "favor inspect data --data proteins.fasta.gz\n  favor inspect data --data book.txt "
+              "--length 1024 --split test --json",
+          .setup = Setup(Declare, Run)};
 }
 
 }  // namespace favor::cli

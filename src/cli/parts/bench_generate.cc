@@ -1,13 +1,15 @@
-#include "cli/bench_generate.h"
+// favor bench generate.
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "cli/options.h"
-#include "cli/run_options.h"
+#include "cli/context_options.h"
+#include "cli/files.h"
+#include "cli/parts.h"
+#include "cli/run_config_options.h"
 #include "core/error_text.h"
+#include "core/json.h"
 #include "core/simd.h"
 #include "favor/version.h"
 #include "io/atomic_file.h"
@@ -20,11 +22,11 @@ struct Arguments {
   lab::GenerateBenchOptions options;
   RunConfigOptions model;
   std::string json;
-  int64_t threads = 0;
+  ContextArguments run;
 };
 
-nlohmann::ordered_json ToJson(const lab::GenerateBench& bench) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+Json ToJson(const lab::GenerateBench& bench) {
+  Json rows = Json::array();
   for (const lab::GenerateBenchRow& row : bench.rows) {
     rows.push_back({{"context", row.context},
                     {"read_tokens_per_second", row.read_tokens_per_second},
@@ -45,31 +47,32 @@ void Run(Arguments& a) {
   if (model.vocab == 0) model.vocab = kByteVocab;
   if (model.positions == "learned" && model.max_length == 0)
     model.max_length = std::ranges::max(a.options.contexts) + a.options.tokens;
-  const Context context({.threads = static_cast<int>(a.threads)});
+  const Context context = a.run.Make();
   const lab::GenerateBench bench = lab::RunGenerateBench(a.options, context);
   fmt::print("{}{}\n", bench.ToTable().ToText(), bench.ToTable().caption);
   if (!a.json.empty()) io::WriteFileAtomically(a.json, ToJson(bench).dump(2) + "\n");
 }
 
+void Declare(Options& options, Arguments& a) {
+  options.Integers("--contexts,--context", {1, int64_t{1} << 32}, a.options.contexts,
+                   "Tokens read before the first is generated");
+  options.Integer("--tokens", {1, 1 << 20}, a.options.tokens, "Tokens of a round");
+  options.Integer("--rounds", {1, 1000}, a.options.rounds,
+                  "Rounds that are timed; the least time counts");
+  a.run.AddThreads(options);
+  options.Path("--json", "FILE", a.json, "Write the figures as JSON");
+  options.Flag("--quiet", a.options.quiet, "No progress on stderr");
+  a.model.AddModel(options);
+}
+
 }  // namespace
 
-std::function<void()> AddBenchGenerate(CLI::App& bench) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
-  CLI::App* generate = bench.add_subcommand(
-      "generate", "Tokens a second behind contexts, beside a copy of the same bytes");
-  generate->footer(
-      "Example:\n  favor bench generate --preset regular --positions rotary --contexts 100,100000");
-  AddIntegers(*generate, "--contexts,--context", 1, int64_t{1} << 32, a.options.contexts,
-              "Tokens read before the first is generated");
-  AddInteger(*generate, "--tokens", 1, 1 << 20, a.options.tokens, "Tokens of a round");
-  AddInteger(*generate, "--rounds", 1, 1000, a.options.rounds,
-             "Rounds that are timed; the least time counts");
-  AddThreads(*generate, a.threads);
-  AddPath(*generate, "--json", "FILE", a.json, "Write the figures as JSON");
-  generate->add_flag("--quiet", a.options.quiet, "No progress on stderr");
-  a.model.AddModel(*generate);
-  return [arguments] { Run(*arguments); };
+Command BenchGeneratePart() {
+  return {
+      .name = "generate",
+      .summary = "Tokens a second behind contexts, beside a copy of the same bytes",
+      .example = "favor bench generate --preset regular --positions rotary --contexts 100,100000",
+      .setup = Setup(Declare, Run)};
 }
 
 }  // namespace favor::cli

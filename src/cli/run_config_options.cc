@@ -1,8 +1,7 @@
-#include "cli/run_options.h"
-
-#include <nlohmann/json.hpp>
+#include "cli/run_config_options.h"
 
 #include "core/error_text.h"
+#include "core/json.h"
 #include "io/input_file.h"
 #include "models/checkpoint.h"
 #include "models/config_fields.h"
@@ -35,29 +34,30 @@ void FillDerived(const RunConfig& stored, RunConfig& config) {
 
 }  // namespace
 
-void RunConfigOptions::AddPreset(CLI::App& app) {
-  AddChoice(app, "--preset", {PresetNames().begin(), PresetNames().end()}, preset_,
-            "Sizes of the model: tiny, or those of the Performers paper")
-      ->default_str("tiny");
+void RunConfigOptions::AddPreset(Options& options) {
+  options
+      .Choice("--preset", {PresetNames().begin(), PresetNames().end()}, preset_,
+              "Sizes of the model: tiny, or those of the Performers paper")
+      .Default("tiny");
 }
 
-void RunConfigOptions::Add(CLI::App& app) {
-  AddPreset(app);
-  AddPath(app, "--config", "FILE.json", config_,
-          "A config such as the config.json of a run; options override it");
+void RunConfigOptions::Add(Options& options) {
+  AddPreset(options);
+  options.Path("--config", "FILE.json", config_,
+               "A config such as the config.json of a run; options override it");
   RunConfig defaults;
   models::ConfigFields model(defaults.model);
-  fields_.Add(app, "Data", train::DataFields(defaults));
-  fields_.Add(app, "Data", train::FormatFields(defaults.format));
-  fields_.Add(app, "Model", model.Chosen());
-  fields_.Add(app, "Training", train::TrainFields(defaults.training));
+  fields_.Add(options, "Data", train::DataFields(defaults));
+  fields_.Add(options, "Data", train::FormatFields(defaults.format));
+  fields_.Add(options, "Model", model.Chosen());
+  fields_.Add(options, "Training", train::TrainFields(defaults.training));
 }
 
-void RunConfigOptions::AddModel(CLI::App& app) {
-  AddPreset(app);
+void RunConfigOptions::AddModel(Options& options) {
+  AddPreset(options);
   RunConfig defaults;
   models::ConfigFields model(defaults.model);
-  fields_.Add(app, "Model", model.All());
+  fields_.Add(options, "Model", model.All());
 }
 
 void RunConfigOptions::Apply(RunConfig& config) const {
@@ -82,8 +82,8 @@ RunConfig RunConfigOptions::Agreeing(const RunConfig& stored, const std::string&
   RunConfig config = stored;
   Apply(config);
   FillDerived(stored, config);
-  const auto have = nlohmann::ordered_json::parse(ToJson(stored)).flatten(),
-             want = nlohmann::ordered_json::parse(ToJson(config)).flatten();
+  const auto have = Json::parse(ToJson(stored)).flatten(),
+             want = Json::parse(ToJson(config)).flatten();
   for (const auto& [key, value] : want.items()) {
     if (have.contains(key) && have[key] == value) continue;
     Throw(ErrorCode::kInvalidOption, "train", "{}: given {}, but the run in '{}' has {}",

@@ -1,12 +1,15 @@
-#include "cli/inspect_model.h"
+// favor inspect model: what a model is made of and the memory that it takes.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "cli/options.h"
-#include "cli/run_options.h"
+#include "cli/context_options.h"
+#include "cli/files.h"
+#include "cli/parts.h"
+#include "cli/run_config_options.h"
 #include "core/error_text.h"
+#include "core/json.h"
 #include "favor/model.h"
 #include "lab/table.h"
 #include "models/checkpoint.h"
@@ -19,7 +22,8 @@ constexpr int64_t kDefaultLength = 2048;
 struct Arguments {
   RunConfigOptions options;
   std::string model;
-  int64_t batch = 1, length = 0, threads = 0;
+  int64_t batch = 1, length = 0;
+  ContextArguments run;
   bool recompute = false, json = false;
 };
 
@@ -27,7 +31,7 @@ std::string Megabytes(int64_t bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e6);
 }
 
-nlohmann::ordered_json ToJson(const MemoryPlan& plan) {
+Json ToJson(const MemoryPlan& plan) {
   return {{"parameters", plan.parameters}, {"gradients", plan.gradients},
           {"optimizer", plan.optimizer},   {"activations", plan.activations},
           {"attention", plan.attention},   {"working", plan.working},
@@ -59,7 +63,7 @@ void Run(Arguments& a) {
           "given {}, expected at most {}: the model has no more learned positions", a.length,
           config.max_length);
   }
-  const Context context({.threads = static_cast<int>(a.threads)});
+  const Context context = a.run.Make();
   const ModelSummary summary = Summarize(config);
   const auto plan = [&](bool training) {
     return PlanMemory(config, {.batch = a.batch,
@@ -70,15 +74,15 @@ void Run(Arguments& a) {
   };
   const MemoryPlan training = plan(true), evaluation = plan(false);
   if (a.json) {
-    nlohmann::ordered_json parts = nlohmann::ordered_json::array();
+    Json parts = Json::array();
     for (const ModelSummary::Part& part : summary.parts)
       parts.push_back({{"name", part.name}, {"parameters", part.parameters}});
-    PrintJson(nlohmann::json{{"parameters", summary.parameters},
-                             {"parts", parts},
-                             {"batch", a.batch},
-                             {"length", a.length},
-                             {"training_bytes", ToJson(training)},
-                             {"evaluation_bytes", ToJson(evaluation)}});
+    PrintJson(Json{{"parameters", summary.parameters},
+                   {"parts", parts},
+                   {"batch", a.batch},
+                   {"length", a.length},
+                   {"training_bytes", ToJson(training)},
+                   {"evaluation_bytes", ToJson(evaluation)}});
     return;
   }
   lab::Table parts{.title = "Parameters", .columns = {"part", "parameters"}};
@@ -106,26 +110,27 @@ void Run(Arguments& a) {
   fmt::print("{}\n", memory.ToText());
 }
 
+void Declare(Options& options, Arguments& a) {
+  options.Path("--model", "PATH", a.model,
+               "A checkpoint or the folder of a run, instead of a preset and options");
+  options.Integer("--batch", {1, 1 << 20}, a.batch, "Sequences at a time");
+  options.Integer("--length", {1, int64_t{1} << 24}, a.length, "Tokens of a sequence")
+      .Default("2048");
+  options.Flag("--recompute", a.recompute, "Training computes activations again for gradients");
+  a.run.AddThreads(options);
+  options.Flag("--json", a.json, "Print as JSON");
+  a.options.AddModel(options);
+}
+
 }  // namespace
 
-std::function<void()> AddInspectModel(CLI::App& inspect) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
-  CLI::App* model =
-      inspect.add_subcommand("model", "Layers, parameters, and memory for a batch of sequences");
-  model->footer(
-      "Example:\n  favor inspect model --preset regular --length 8192\n  favor inspect model "
-      "--model run");
-  AddPath(*model, "--model", "PATH", a.model,
-          "A checkpoint or the folder of a run, instead of a preset and options");
-  AddInteger(*model, "--batch", 1, 1 << 20, a.batch, "Sequences at a time");
-  AddInteger(*model, "--length", 1, int64_t{1} << 24, a.length, "Tokens of a sequence")
-      ->default_str("2048");
-  model->add_flag("--recompute", a.recompute, "Training computes activations again for gradients");
-  AddThreads(*model, a.threads);
-  model->add_flag("--json", a.json, "Print as JSON");
-  a.options.AddModel(*model);
-  return [arguments] { Run(*arguments); };
+Command InspectModelPart() {
+  return {
+      .name = "model",
+      .summary = "Layers, parameters, and memory for a batch of sequences",
+      .example =
+          "favor inspect model --preset regular --length 8192\n  favor inspect model --model run",
+      .setup = Setup(Declare, Run)};
 }
 
 }  // namespace favor::cli

@@ -1,4 +1,4 @@
-#include "core/json_text.h"
+#include "core/json.h"
 
 #include <set>
 #include <vector>
@@ -7,8 +7,7 @@
 
 namespace favor {
 
-nlohmann::ordered_json ParseJson(std::string_view text, std::string* problem) {
-  using Json = nlohmann::ordered_json;
+Json ParseJson(std::string_view text, std::string* problem) {
   constexpr int kDeepest = 32;
   std::string found;
   std::vector<std::set<std::string>> keys;  // of the objects that are open

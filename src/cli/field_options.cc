@@ -1,0 +1,55 @@
+#include "cli/field_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/json.h"
+
+namespace favor::cli {
+namespace {
+
+// What stands behind an option in its help: names where they are few.
+std::string Placeholder(const Field& field) {
+  constexpr size_t kFew = 5;
+  if (const auto* choice = std::get_if<ChoiceField>(&field.value))
+    return choice->choices.size() <= kFew ? fmt::format("{}", fmt::join(choice->choices, "|"))
+                                          : "NAME";
+  if (const auto* text = std::get_if<TextField>(&field.value)) return std::string(text->holds);
+  return std::holds_alternative<IntegerField>(field.value) ? "N" : "X";
+}
+
+}  // namespace
+
+void FieldOptions::Add(Options& options, const std::string& heading,
+                       const std::vector<Field>& fields) {
+  options_ = &options;
+  options.Heading(heading);
+  const auto defaults = FieldsToJson(fields);
+  for (const Field& field : fields) {
+    const std::string key(field.key), help(field.help);
+    const auto& shown = defaults[key];
+    if (std::holds_alternative<FlagField>(field.value)) {
+      options
+          .Switch(
+              field.Option(), [this, key](bool on) { given_[key] = on ? "true" : "false"; }, help)
+          .Default(shown.get<bool>() ? "on" : "off");
+      continue;
+    }
+    options
+        .Value(
+            field.Option(), [this, key](const std::string& text) { given_[key] = text; }, help)
+        .Placeholder(Placeholder(field))
+        .Default(shown.is_string() ? shown.get<std::string>()
+                 : shown.is_null() ? ""
+                                   : shown.dump());
+  }
+}
+
+void FieldOptions::Apply(const std::vector<Field>& fields) const {
+  for (const Field& field : fields) {
+    if (const auto found = given_.find(field.key); found != given_.end())
+      FieldFromText(options_->Who(field.Option()), found->second, field);
+  }
+}
+
+}  // namespace favor::cli

@@ -1,0 +1,31 @@
+// Options that set fields of a config.
+#ifndef FAVOR_CLI_FIELD_OPTIONS_H_
+#define FAVOR_CLI_FIELD_OPTIONS_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "core/fields.h"
+
+namespace favor::cli {
+
+// Kept as text until the config is known, so that presets and files come first.
+class FieldOptions {
+ public:
+  // Under the heading `heading`; defaults shown are the present values.
+  void Add(Options& options, const std::string& heading, const std::vector<Field>& fields);
+  bool Given() const { return !given_.empty(); }
+  // Sets those of `fields` that were given.
+  void Apply(const std::vector<Field>& fields) const;
+
+ private:
+  const Options* options_ = nullptr;
+  std::map<std::string, std::string, std::less<>> given_;  // by key
+};
+
+}  // namespace favor::cli
+
+#endif  // FAVOR_CLI_FIELD_OPTIONS_H_

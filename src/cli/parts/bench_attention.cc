@@ -1,0 +1,143 @@
+// favor bench attention.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/context_options.h"
+#include "cli/files.h"
+#include "cli/parts.h"
+#include "core/error_text.h"
+#include "core/json.h"
+#include "core/simd.h"
+#include "favor/attention.h"
+#include "favor/version.h"
+#include "io/atomic_file.h"
+#include "lab/bench_attention.h"
+
+namespace favor::cli {
+namespace {
+
+constexpr int64_t kMaxLength = int64_t{1} << 24;
+
+struct Arguments {
+  lab::AttentionBenchOptions options;
+  std::string json, plot;
+  ContextArguments run;
+};
+
+Json ToJson(const lab::AttentionBench& bench) {
+  const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(); };
+  Json rows = Json::array(), lines = Json::array();
+  for (const lab::AttentionBenchRow& row : bench.rows) {
+    const bool linear = row.attention == "linear";
+    rows.push_back({{"attention", row.attention},
+                    {"map", linear ? Json(row.map) : Json()},
+                    {"projection", linear ? Json(row.projection) : Json()},
+                    {"causal", bench.options.causal},
+                    {"backward", bench.options.backward},
+                    {"batch", bench.options.batch},
+                    {"heads", bench.options.heads},
+                    {"dim", bench.options.dim},
+                    {"features", linear ? row.features : bench.options.features},
+                    {"length", row.length},
+                    {"threads", bench.threads},
+                    {"seconds", row.seconds},
+                    {"gflops", row.gflops},
+                    {"share_of_sgemm", row.share_of_sgemm},
+                    {"extra_bytes", or_null(row.extra_bytes)}});
+  }
+  for (const lab::AttentionBenchLine& line : bench.lines) {
+    lines.push_back({{"map", line.map},
+                     {"projection", line.projection},
+                     {"crossover_length", or_null(line.crossover)},
+                     {"fitted_exponent", or_null(line.exponent)}});
+  }
+  return {{"version", FAVOR_VERSION},
+          {"simd", SimdName()},
+          {"sgemm_gflops", bench.sgemm_gflops},
+          {"rows", rows},
+          {"lines", lines}};
+}
+
+void Print(const lab::AttentionBench& bench) {
+  fmt::print("large sgemm in this run: {:.1f} GFLOP/s ({})\n\n", bench.sgemm_gflops, SimdName());
+  fmt::print("{}\n", bench.ToTable().ToText());
+  const bool beside_exact = std::any_of(bench.rows.begin(), bench.rows.end(),
+                                        [](const auto& row) { return row.attention == "exact"; });
+  for (const lab::AttentionBenchLine& line : bench.lines) {
+    std::vector<std::string> facts;
+    if (line.exponent) facts.push_back(fmt::format("time grows like L^{:.3f}", *line.exponent));
+    if (line.crossover) {
+      facts.push_back(fmt::format("faster than exact attention from L ≈ {:.0f}", *line.crossover));
+    } else if (beside_exact) {
+      facts.emplace_back("slower than exact attention at the lengths measured");
+    }
+    if (!facts.empty())
+      fmt::print("{}, {}: {}\n", line.map, line.projection, fmt::join(facts, "; "));
+  }
+}
+
+void Run(Arguments& a) {
+  CheckFiles("bench", {a.json, a.plot}, {});
+  // Combinations that cannot be fail now, not after an hour.
+  for (const std::string& map : a.options.maps) {
+    for (const std::string& projection : a.options.projections) {
+      FeaturePlan::Draw({.map = map, .projection = projection, .features = a.options.features},
+                        a.options.heads, a.options.dim, 0);
+    }
+  }
+  const Context context = a.run.Make();
+  const lab::AttentionBench bench = lab::RunAttentionBench(a.options, context);
+  Print(bench);
+  if (!a.json.empty()) io::WriteFileAtomically(a.json, ToJson(bench).dump(2) + "\n");
+  if (a.plot.empty()) return;
+  const auto svg = lab::RenderSvg(bench.ToPlot());
+  if (!svg) Throw(ErrorCode::kUnavailable, "bench: --plot", "gnuplot is needed to draw it");
+  io::WriteFileAtomically(a.plot, *svg);
+}
+
+template <class Infos>
+std::vector<std::string_view> Names(const Infos& infos) {
+  std::vector<std::string_view> names;
+  for (const auto& info : infos) names.push_back(info.name);
+  return names;
+}
+
+void Declare(Options& options, Arguments& a) {
+  options.Integers("--lengths,--length", {1, kMaxLength}, a.options.lengths,
+                   "Lengths of sequences");
+  options.Integer("--batch", {1, 4096}, a.options.batch, "Sequences at a time");
+  options.Integer("--heads", {1, 4096}, a.options.heads, "Heads");
+  options.Integer("--dim", {1, FeaturePlan::kMaxDim}, a.options.dim,
+                  "Dim of queries, keys and values");
+  options.Integer("--features", {1, FeaturePlan::kMaxFeatures}, a.options.features, "Rows of ω");
+  options.Choices("--maps,--map", Names(Maps()), a.options.maps, "Feature maps");
+  options.Choices("--projections,--projection", Names(Projections()), a.options.projections,
+                  "Ways to draw ω");
+  options.Flag("--causal", a.options.causal, "Query i sees keys 0 to i");
+  options.Flag("--backward", a.options.backward,
+               "Forward and backward together instead of forward alone");
+  options.Number("--deviation", a.options.deviation, "Standard deviation of queries and keys");
+  options.Integer("--exact-up-to", {0, kMaxLength}, a.options.exact_up_to,
+                  "Longest sequence of exact attention, whose time grows like L²");
+  options.Integer("--rounds", {1, 1000}, a.options.rounds,
+                  "How often everything is timed; the least time counts");
+  a.run.Add(options);
+  options.Path("--json", "FILE", a.json, "Write the figures as JSON");
+  options.Path("--plot", "FILE.svg", a.plot,
+               "Draw time over length, log–log, with the fitted exponents");
+  options.Flag("--quiet", a.options.quiet, "No progress on stderr");
+}
+
+}  // namespace
+
+Command BenchAttentionPart() {
+  return {.name = "attention",
+          .summary = "Linear and exact attention beside a large sgemm of the same run",
+          .example =
+              "favor bench attention --lengths 1024,4096,16384 --causal --backward --json "
+              "bench.json --plot bench.svg",
+          .setup = Setup(Declare, Run)};
+}
+
+}  // namespace favor::cli
