@@ -5,7 +5,7 @@ SHELL := /bin/bash
 BUILD := build/release
 FUZZ_SECONDS ?= 60
 
-.PHONY: help deps build demo test bench fuzz format format-check tidy clean
+.PHONY: help deps build demo test bench sanitize tsan coverage fuzz format format-check tidy clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -31,15 +31,37 @@ bench: deps  ## benchmark single kernels
 	cmake --build --preset release --target favor_bench
 	$(BUILD)/bench/favor_bench --benchmark_min_time=0.2
 
+# What needs a debugger's patience adds minutes, not sights, under sanitizers: statistics, finite differences, crashes.
+SLOW := LinearExactness|Memory|CentralDifferences|Crash|/on-|MapGradients.*/(abs|cos|elu|exp|gaussian|gelu|hyp|ide|oprf|reg|sgn|sig|tanh)
+
+sanitize:  ## tests under the address and undefined-behaviour sanitizers
+	@tools/deps --clang
+	cmake --preset sanitize
+	cmake --build --preset sanitize --target test_core test_io test_data test_attention test_models test_cli favor_tool
+	ctest --preset sanitize -j $$(nproc) --progress -R '^(core|io|data|attention|models|cli)/' -E '$(SLOW)'
+
+tsan:  ## tests with threads under the thread sanitizer
+	@tools/deps --clang
+	cmake --preset tsan
+	cmake --build --preset tsan --target test_core test_io test_data test_kernels test_attention test_models test_train
+	ctest --preset tsan --progress -R '^(core|io|data|kernels|attention|models|train)/' -E '$(SLOW)'
+
+coverage:  ## which lines and branches of src/ the tests reach
+	@tools/deps --coverage
+	cmake --preset coverage
+	cmake --build --preset coverage
+	ctest --preset coverage -j $$(nproc) --progress -E 'Crash|package'
+	gcovr --root . --filter src/ --exclude-throw-branches --txt build/coverage/coverage.txt --print-summary build/coverage
+
 fuzz:  ## fuzz the file readers for FUZZ_SECONDS each (60)
-	@tools/deps --fuzz
-	cmake --preset fuzz
-	cmake --build --preset fuzz --target fuzz_all
-	@for target in build/fuzz/bin/fuzz_*; do \
-	  name=$$(basename $$target); mkdir -p build/fuzz/corpus/$$name; \
+	@tools/deps --clang
+	cmake --preset sanitize
+	cmake --build --preset sanitize --target fuzz_all
+	@for target in build/sanitize/bin/fuzz_*; do \
+	  name=$$(basename $$target); mkdir -p build/sanitize/corpus/$$name; \
 	  echo "== $$name, $(FUZZ_SECONDS) s"; \
 	  $$target -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-	    -artifact_prefix=build/fuzz/$$name- build/fuzz/corpus/$$name fuzz/corpus/$$name 2>&1 | tail -n 7; \
+	    -artifact_prefix=build/sanitize/$$name- build/sanitize/corpus/$$name fuzz/corpus/$$name 2>&1 | tail -n 7; \
 	done
 
 format:  ## format every source file

@@ -8,6 +8,7 @@
 #include "favor/error.h"
 #include "favor/features.h"
 #include "favor/generate.h"
+#include "favor/maps.h"
 #include "favor/model.h"
 #include "favor/npy.h"
 #include "favor/random.h"

@@ -19,16 +19,10 @@
 #include <vector>
 
 #include "favor/context.h"
+#include "favor/maps.h"
 #include "favor/tensor.h"
 
 namespace favor {
-
-// The law of the lengths of ω's rows.
-enum class OmegaNorm {
-  kChi,    // χ(d), as of a Gaussian vector: unbiased for the softmax kernel
-  kSqrtD,  // √d exactly: the regularized softmax kernel, smaller variance, small known bias
-};
-std::string_view Name(OmegaNorm norm);  // "chi", "sqrt-d"
 
 struct FeatureOptions {
   std::string map = "positive";           // a name of Maps()
@@ -39,16 +33,6 @@ struct FeatureOptions {
   std::optional<double> kernel_epsilon;  // added to f(ω·x) by generalized maps; default: the map's
   std::vector<double> oprf_a;  // A < 1/8 of `oprf`: empty (from dim alone), one, or one per head
 };
-
-struct FeatureMapInfo {
-  std::string_view name;
-  std::string_view formula;  // of φ_r, without the normaliser
-  std::string_view kernel;   // "softmax", "regularized softmax", "gaussian", "generalized"
-  bool nonnegative;          // φ ≥ 0 always: denominators of attention cannot vanish
-  int parts;                 // columns of φ per row of ω: 1 or 2
-  std::optional<double> default_epsilon;  // empty: takes none
-};
-std::span<const FeatureMapInfo> Maps();
 
 struct ProjectionInfo {
   std::string_view name;

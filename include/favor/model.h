@@ -18,6 +18,7 @@
 #include "favor/context.h"
 #include "favor/data.h"
 #include "favor/features.h"
+#include "favor/score.h"
 #include "favor/tensor.h"
 
 namespace favor {
@@ -47,18 +48,6 @@ std::span<const std::string_view> PresetNames();
 
 // Throws kInvalidOption where no such model can be built.
 void CheckConfig(const ModelConfig& config);
-
-// How well targets were predicted, summed over `count` of them; means of none are NaN.
-struct Score {
-  double loss = 0;  // Σ −log p(target), nats
-  int64_t correct = 0, count = 0;
-
-  Score& operator+=(const Score& other);
-  double MeanLoss() const;  // nats a target
-  double Accuracy() const;
-  double Perplexity() const;
-  double BitsPerToken() const;
-};
 
 // Bytes that training or evaluation with batches of one shape takes.
 struct MemoryPlan {

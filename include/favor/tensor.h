@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace favor {
 
@@ -44,6 +45,8 @@ class Shape {
   int64_t operator[](int axis) const { return sizes_[static_cast<size_t>(axis)]; }
   int64_t Elements() const { return elements_; }
   std::string ToString() const;  // "[8, 1024, 64]"
+  // The same with another last size: [8, 1024, 64] → [8, 1024, 256].
+  Shape WithLast(int64_t size) const;
 
   friend bool operator==(const Shape&, const Shape&) = default;
 
@@ -67,6 +70,12 @@ constexpr DataType TypeOf() {
   return std::is_same_v<T, float> ? DataType::kF32 : DataType::kF64;
 }
 [[noreturn]] void ThrowWrongType(DataType have, DataType want);
+
+struct FreeMemory {
+  void (*free)(std::byte*) = nullptr;  // of the device that the memory is on
+  void operator()(std::byte* memory) const { free(memory); }
+};
+using Memory = std::unique_ptr<std::byte, FreeMemory>;
 }  // namespace internal
 
 // Borrowed memory with shape and strides. ConstView reads, View writes; a View converts to a
@@ -91,6 +100,7 @@ class BasicView {
       BasicView(const BasicView<kOther>& other)  // NOLINT: reading is implicit
       : BasicView(other.data(), other.type(), other.shape(), other.strides(), other.device()) {}
 
+  bool empty() const { return data_ == nullptr; }  // no array was given
   Pointer data() const { return data_; }
   DataType type() const { return type_; }
   const Shape& shape() const { return shape_; }
@@ -129,17 +139,25 @@ using ConstView = BasicView<false>;
 extern template class BasicView<true>;
 extern template class BasicView<false>;
 
-// Owned, row-major memory aligned to 64 bytes, zero at first. Moves; copies only by Clone.
+// Owned, row-major memory aligned to 64 bytes, zero at first. Moves; copies only by Clone. One that
+// was never given a shape, or was moved from, is empty: it has no memory, and its view none either.
 class Tensor {
  public:
   Tensor() = default;
+  Tensor(Tensor&& other) noexcept : Tensor() { Swap(other); }
+  Tensor& operator=(Tensor&& other) noexcept {
+    Tensor taken(std::move(other));
+    Swap(taken);
+    return *this;
+  }
   // Throws kOutOfMemory when the machine (or the GPU) cannot hold it.
   explicit Tensor(const Shape& shape, DataType type = DataType::kF32, Device device = {});
 
+  bool empty() const { return memory_ == nullptr; }
   const Shape& shape() const { return shape_; }
   DataType type() const { return type_; }
   Device device() const { return device_; }
-  int64_t Bytes() const { return shape_.Elements() * ItemBytes(type_); }
+  int64_t Bytes() const { return empty() ? 0 : shape_.Elements() * ItemBytes(type_); }
 
   View view() { return {memory_.get(), type_, shape_, RowMajorStrides(shape_), device_}; }
   ConstView view() const {
@@ -161,10 +179,17 @@ class Tensor {
   Tensor To(const Device& device) const;  // copied, of the same type
 
  private:
+  void Swap(Tensor& other) noexcept {
+    std::swap(shape_, other.shape_);
+    std::swap(type_, other.type_);
+    std::swap(device_, other.device_);
+    std::swap(memory_, other.memory_);
+  }
+
   Shape shape_;
   DataType type_ = DataType::kF32;
   Device device_;
-  std::shared_ptr<std::byte> memory_;  // shared only for its type-erased deleter
+  internal::Memory memory_;
 };
 
 // Copies with conversion between element types and strides; same shape, both on the CPU.

@@ -1,9 +1,12 @@
 #include "cli/command.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -13,6 +16,7 @@
 #include <system_error>
 
 #include "core/error_text.h"
+#include "core/notice.h"
 #include "core/utf8.h"
 #include "favor/version.h"
 
@@ -139,15 +143,36 @@ std::string HelpText(const Node& node) {
 }
 
 int Report(std::string_view message, int status) {
-  const std::string line = fmt::format("favor: error: {}\n", message);
-  std::fwrite(line.data(), 1, line.size(),
-              stderr);  // where stderr is closed there is nobody to tell
+  Notice(fmt::format("favor: error: {}\n", message));
   return status;
+}
+
+// Whoever read standard output has gone, as `| head` does: end as a process does that was not
+// asked.
+void EndIfNobodyReads(int error) {
+  if (error != EPIPE) return;
+  std::signal(SIGPIPE, SIG_DFL);
+  std::raise(SIGPIPE);
 }
 
 int Flush() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  EndIfNobodyReads(errno);
   return Report("output: writing to standard output failed", kFailed);
+}
+
+// A file that grows too large, or a reader of stderr that goes away, is an error of the write at
+// most, not the end of the process. Standard streams that are closed would be the next files
+// opened.
+void PrepareProcess() {
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(descriptor, F_GETFD) >= 0) continue;
+    // To be written: a descriptor for reading, so that lost output still fails.
+    const int flags = descriptor == STDOUT_FILENO ? O_RDONLY : O_RDWR;
+    if (open("/dev/null", flags) != descriptor) return;  // not even that is there
+  }
 }
 
 // What the parser rejected, in one line.
@@ -164,8 +189,20 @@ std::string Explain(const Node& where, const CLI::ParseError& error) {
     }
     const char* kind = option ? "option" : where.path.empty() ? "name" : "argument";
     const bool near = Nearest(extras[0], names).has_value() || names.size() <= kFewNames;
-    return fmt::format("{}: unknown {} '{}'{}", who, kind, Printable(extras[0]),
-                       near ? Suggest(extras[0], names) : fmt::format(" (see: favor help {})", who));
+    return fmt::format(
+        "{}: unknown {} '{}'{}", who, kind, Printable(extras[0]),
+        near ? Suggest(extras[0], names) : fmt::format(" (see: favor help {})", who));
+  }
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) {
+    // "--steps: 1 required N missing", "--out: At most 1 required but received 2"
+    const std::string text = error.what(), name = text.substr(0, text.find(':'));
+    for (const Option& each : where.options->all()) {
+      if (std::ranges::find(each.names(), name) == each.names().end()) continue;
+      return fmt::format("{}: {}, expected {} (see: favor help {})",
+                         each.positional() ? where.path : where.options->Who(name),
+                         text.ends_with("missing") ? "given no value" : "given too few or too many",
+                         each.placeholder(), where.path);
+    }
   }
   std::string what = error.what();
   for (char& c : what) c = c == '\n' ? ' ' : c;
@@ -204,9 +241,7 @@ std::string Help(std::span<const std::string> words) {
 }
 
 int Main(int argc, char** argv) {
-  std::signal(
-      SIGXFSZ,
-      SIG_IGN);  // a file that grows too large is an error of the write, not the end of the process
+  PrepareProcess();
   CLI::App app("", "favor");
   app.set_version_flag("--version", "favor " FAVOR_VERSION);
   app.require_subcommand(0, 1);  // `favor help features`: the second word is an argument
@@ -215,7 +250,7 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
     const Node& chosen = root.Chosen();
     if (&chosen == &root) {
-      fmt::print(stderr, "{}", HelpText(root));
+      Notice(HelpText(root));
       return kWrongUsage;
     }
     CheckComplete(chosen);
@@ -234,7 +269,8 @@ int Main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return Report("memory: not enough for this request", kFailed);
   } catch (const std::system_error& error) {
-    return Report(fmt::format("output: {}", error.what()), kFailed);
+    EndIfNobodyReads(error.code().value());
+    return Report(fmt::format("system: {}", error.what()), kFailed);
   } catch (const std::exception& error) {
     return Report(error.what(), kFailed);
   }

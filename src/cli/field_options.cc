@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "core/json.h"
 
 namespace favor::cli {
@@ -21,7 +23,8 @@ std::string Placeholder(const Field& field) {
 }  // namespace
 
 void FieldOptions::Add(Options& options, const std::string& heading,
-                       const std::vector<Field>& fields) {
+                       const std::vector<Field>& fields,
+                       const std::vector<std::string_view>& of_preset) {
   options_ = &options;
   options.Heading(heading);
   const auto defaults = FieldsToJson(fields);
@@ -39,9 +42,11 @@ void FieldOptions::Add(Options& options, const std::string& heading,
         .Value(
             field.Option(), [this, key](const std::string& text) { given_[key] = text; }, help)
         .Placeholder(Placeholder(field))
-        .Default(shown.is_string() ? shown.get<std::string>()
-                 : shown.is_null() ? ""
-                                   : shown.dump());
+        .Default(std::ranges::find(of_preset, field.key) != of_preset.end()
+                     ? fmt::format("the preset's; of tiny {}", shown.dump())
+                 : shown.is_string() ? shown.get<std::string>()
+                 : shown.is_null()   ? ""
+                                     : shown.dump());
   }
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/options.h"
@@ -15,8 +16,10 @@ namespace favor::cli {
 // Kept as text until the config is known, so that presets and files come first.
 class FieldOptions {
  public:
-  // Under the heading `heading`; defaults shown are the present values.
-  void Add(Options& options, const std::string& heading, const std::vector<Field>& fields);
+  // Under the heading `heading`; defaults shown are the present values. Those of the fields named
+  // in `of_preset` are only one preset's.
+  void Add(Options& options, const std::string& heading, const std::vector<Field>& fields,
+           const std::vector<std::string_view>& of_preset = {});
   bool Given() const { return !given_.empty(); }
   // Sets those of `fields` that were given.
   void Apply(const std::vector<Field>& fields) const;

@@ -13,7 +13,7 @@ namespace favor::cli {
 
 int64_t Heads(const Shape& shape) { return shape.rank() >= 3 ? shape[shape.rank() - 3] : 1; }
 
-Tensor ReadRows(const std::string& path) {
+Tensor ReadMaskedRows(const std::string& path, bool masked) {
   Tensor rows = ReadNpy(path);
   if (rows.shape().rank() < 2) {
     Throw(ErrorCode::kInvalidData, Printable(path),
@@ -23,11 +23,13 @@ Tensor ReadRows(const std::string& path) {
     Throw(ErrorCode::kInvalidData, Printable(path),
           "given an empty array of shape {}, expected at least one row", rows.shape().ToString());
   }
-  if (!AllFinite(rows))
+  if (!masked && !AllFinite(rows))
     Throw(ErrorCode::kInvalidData, Printable(path),
           "given NaN or infinity, expected finite values");
   return rows;
 }
+
+Tensor ReadRows(const std::string& path) { return ReadMaskedRows(path, /*masked=*/false); }
 
 void CheckFiles(std::string_view who, const std::vector<std::string>& outputs,
                 const std::vector<std::string>& inputs) {
@@ -52,7 +54,9 @@ void CheckFiles(std::string_view who, const std::vector<std::string>& outputs,
               Printable(outputs[i]));
       }
     }
-    io::AtomicFile probe(outputs[i]);
+    // Opening a pipe to see whether it can be would show its reader an end.
+    std::error_code ignored;
+    if (!fs::is_fifo(outputs[i], ignored)) io::AtomicFile probe(outputs[i]);
   }
 }
 

@@ -13,6 +13,9 @@ namespace favor::cli {
 
 // An array of finite numbers from a file, [L, d], [H, L, d] or [B, H, L, d].
 Tensor ReadRows(const std::string& path);
+// The same of keys or values; where a mask hides some of them, whoever takes them looks at the
+// rest.
+Tensor ReadMaskedRows(const std::string& path, bool masked);
 int64_t Heads(const Shape& shape);  // of such an array
 
 // Fails now, before any work, where an output could not be written later, or is also another output

@@ -23,8 +23,10 @@ bool Parse(const std::string& text, T& value) {
 int64_t ParseInteger(const std::string& who, const std::string& text, Range range) {
   int64_t number = 0;
   if (!Parse(text, number) || number < range.least || number > range.most) {
-    Throw(ErrorCode::kInvalidOption, who, "given '{}', expected a whole number from {} to {}",
-          Printable(text), range.least, range.most);
+    constexpr int64_t kNobodyWants = int64_t{1} << 30;  // an end that says nothing
+    Throw(ErrorCode::kInvalidOption, who, "given '{}', expected a whole number{}", Printable(text),
+          range.most < kNobodyWants ? fmt::format(" from {} to {}", range.least, range.most)
+                                    : fmt::format(", {} or more", range.least));
   }
   return number;
 }

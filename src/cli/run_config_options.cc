@@ -10,7 +10,9 @@
 namespace favor::cli {
 namespace {
 
-// What a preset says of a model.
+// Fields that a preset sets.
+const std::vector<std::string_view> kOfPreset = {"width", "layers", "heads", "ff", "features"};
+
 void ApplyPreset(const std::string& name, ModelConfig& model) {
   const ModelConfig preset = Preset(name);
   model.width = preset.width;
@@ -49,7 +51,7 @@ void RunConfigOptions::Add(Options& options) {
   models::ConfigFields model(defaults.model);
   fields_.Add(options, "Data", train::DataFields(defaults));
   fields_.Add(options, "Data", train::FormatFields(defaults.format));
-  fields_.Add(options, "Model", model.Chosen());
+  fields_.Add(options, "Model", model.Chosen(), kOfPreset);
   fields_.Add(options, "Training", train::TrainFields(defaults.training));
 }
 
@@ -57,13 +59,13 @@ void RunConfigOptions::AddModel(Options& options) {
   AddPreset(options);
   RunConfig defaults;
   models::ConfigFields model(defaults.model);
-  fields_.Add(options, "Model", model.All());
+  fields_.Add(options, "Model", model.All(), kOfPreset);
 }
 
 void RunConfigOptions::Apply(RunConfig& config) const {
   if (!preset_.empty()) ApplyPreset(preset_, config.model);
   if (!config_.empty())
-    ReadRunConfig(io::InputFile(config_).ReadRest(models::kMaxConfigBytes), config_, config);
+    ReadRunConfig(io::OpenRegularFile(config_).ReadRest(models::kMaxConfigBytes), config_, config);
   models::ConfigFields model(config.model);
   fields_.Apply(train::DataFields(config));
   fields_.Apply(model.All());

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "favor/context.h"
+#include "favor/tensor.h"
 
 namespace favor {
 
@@ -30,7 +31,7 @@ class Context::Impl {
   // Buffers that tasks borrow and give back, so that a long run allocates once per concurrent task.
   std::mutex mutex;
   struct Buffer {
-    std::shared_ptr<std::byte> memory;
+    internal::Memory memory;
     size_t bytes = 0;
   };
   std::vector<Buffer> free_buffers;

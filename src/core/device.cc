@@ -27,21 +27,24 @@ void CheckCuda(cudaError_t status, const char* what) {
 
 }  // namespace
 
-std::shared_ptr<std::byte> AllocateOn(const Device& device, int64_t bytes) {
+void ThrowWithoutCuda(std::string_view who, const Device& device) {
+  Throw(ErrorCode::kUnavailable, who,
+        "given device {}, but this favor was built without CUDA (cmake --preset cuda)",
+        Name(device));
+}
+
+internal::Memory AllocateOn(const Device& device, int64_t bytes) {
   const size_t size = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
   if (device.kind == DeviceKind::kCuda) {
 #if FAVOR_CUDA
     CheckCuda(cudaSetDevice(device.index), "select GPU");
     void* memory = nullptr;
     CheckCuda(cudaMalloc(&memory, size == 0 ? kAlignment : size), "allocate GPU memory");
-    std::shared_ptr<std::byte> owner(static_cast<std::byte*>(memory),
-                                     [](std::byte* p) { cudaFree(p); });
+    internal::Memory owner(static_cast<std::byte*>(memory), {[](std::byte* p) { cudaFree(p); }});
     CheckCuda(cudaMemset(memory, 0, size), "clear GPU memory");
     return owner;
 #else
-    Throw(ErrorCode::kUnavailable, "tensor",
-          "given device {}, but this favor was built without CUDA (cmake --preset cuda)",
-          Name(device));
+    ThrowWithoutCuda("tensor", device);
 #endif
   }
   // Linux promises more memory than there is and kills later: refuse early instead.
@@ -56,7 +59,7 @@ std::shared_ptr<std::byte> AllocateOn(const Device& device, int64_t bytes) {
           static_cast<double>(bytes) / (1 << 30));
   }
   std::memset(memory, 0, size);
-  return {static_cast<std::byte*>(memory), [](std::byte* p) { std::free(p); }};
+  return {static_cast<std::byte*>(memory), {[](std::byte* p) { std::free(p); }}};
 }
 
 void CopyBytes(void* to, const Device& to_device, const void* from, const Device& from_device,
@@ -68,6 +71,8 @@ void CopyBytes(void* to, const Device& to_device, const void* from, const Device
   }
 #if FAVOR_CUDA
   CheckCuda(cudaMemcpy(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault), "copy");
+#else
+  ThrowWithoutCuda("copy", to_device.kind == DeviceKind::kCuda ? to_device : from_device);
 #endif
 }
 

@@ -5,18 +5,19 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "favor/tensor.h"
 
 namespace favor {
 
-// Zeroed memory, freed with the last pointer. Throws kOutOfMemory or kUnavailable.
-std::shared_ptr<std::byte> AllocateOn(const Device& device, int64_t bytes);
+// Zeroed memory. Throws kOutOfMemory or kUnavailable.
+internal::Memory AllocateOn(const Device& device, int64_t bytes);
 
-// Copies between any two devices; returns when the bytes have arrived.
+// Copies between any two devices; returns when the bytes have arrived. Throws kUnavailable for a
+// GPU where there is no CUDA.
 void CopyBytes(void* to, const Device& to_device, const void* from, const Device& from_device,
                int64_t bytes);
 
@@ -24,6 +25,7 @@ void CopyBytes(void* to, const Device& to_device, const void* from, const Device
 void UseDevice(const Device& device);
 
 bool BuiltWithCuda();
+[[noreturn]] void ThrowWithoutCuda(std::string_view who, const Device& device);
 
 struct GpuInfo {
   std::string name;

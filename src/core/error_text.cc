@@ -7,6 +7,8 @@
 #include <numeric>
 #include <vector>
 
+#include "core/utf8.h"
+
 namespace favor {
 namespace {
 
@@ -28,6 +30,14 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// Where the first `count` code points of `text` end; bytes that are no UTF-8 count one each.
+size_t CodePointsEnd(std::string_view text, size_t count) {
+  size_t end = 0;
+  for (; count > 0 && end < text.size(); --count)
+    end += std::max<size_t>(1, CodePointBytes(text.substr(end)));
+  return end;
+}
+
 // A name that the given one begins ("orth" → "orthogonal") is as near as one typing error.
 size_t Distance(std::string_view given, std::string_view name) {
   if (given.size() >= 3 && name.starts_with(given)) return 1;
@@ -43,7 +53,7 @@ std::optional<std::string_view> Nearest(std::string_view given,
   const auto nearest = std::ranges::min_element(
       names, {}, [&](std::string_view name) { return Distance(given, name); });
   const size_t distance = Distance(given, *nearest);
-  if (distance > 2 && distance * 3 > given.size()) return std::nullopt;
+  if (distance > std::max<size_t>(1, given.size() / 3)) return std::nullopt;
   return *nearest;
 }
 
@@ -56,8 +66,9 @@ std::string Suggest(std::string_view given, std::span<const std::string_view> na
 
 std::string Printable(std::string_view text) {
   constexpr size_t kLimit = 80;
+  const std::string_view kept = text.substr(0, CodePointsEnd(text, kLimit));
   std::string safe;
-  for (const char c : text.substr(0, kLimit)) {
+  for (const char c : kept) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7f) {
       safe += fmt::format("\\x{:02x}", byte);
@@ -65,7 +76,7 @@ std::string Printable(std::string_view text) {
       safe += c;
     }
   }
-  if (text.size() > kLimit) safe += "…";
+  if (kept.size() < text.size()) safe += "…";
   return safe;
 }
 

@@ -9,6 +9,7 @@ namespace favor {
 
 Json ParseJson(std::string_view text, std::string* problem) {
   constexpr int kDeepest = 32;
+  constexpr size_t kMostKeys = 20'000;  // a new key is compared with all others of its object
   std::string found;
   std::vector<std::set<std::string>> keys;  // of the objects that are open
   const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
@@ -18,7 +19,9 @@ Json ParseJson(std::string_view text, std::string* problem) {
     if (event == Json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
     if (event == Json::parse_event_t::key && !keys.empty()) {
       const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second)
+      if (keys.back().size() == kMostKeys)
+        found = fmt::format("an object of more than {} keys", kMostKeys);
+      else if (!keys.back().insert(key).second)
         found = fmt::format("the key '{}' stands twice", Printable(key));
     }
     return found.empty();

@@ -11,7 +11,8 @@
 namespace favor {
 
 // Discarded (is_discarded()) where the text is no JSON, nests deeper than any file of favor (what
-// walks a document may be recursive), or has a key twice in one object. `problem`, where given,
+// walks a document may be recursive), or has a key twice or more than 20,000 keys in one
+// object. `problem`, where given,
 // says which.
 Json ParseJson(std::string_view text, std::string* problem = nullptr);
 

@@ -64,7 +64,7 @@ bool IsNested(const ConstView& a, const ConstView& b) {
 }  // namespace
 
 bool Overlap(const ConstView& a, const ConstView& b) {
-  if (a.data() == nullptr || b.data() == nullptr) return false;
+  if (a.empty() || b.empty()) return false;
   if (a.shape().Elements() == 0 || b.shape().Elements() == 0) return false;
   if (a.device() != b.device()) return false;
   const Range ra(a), rb(b);

@@ -5,8 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
+
+#include "core/notice.h"
 
 namespace favor {
 namespace {
@@ -26,13 +27,27 @@ std::string Duration(double seconds) {
   return fmt::format("{}s", whole);
 }
 
-// Work does not end because nobody can watch it.
-void Show(const std::string& text) {
-  std::fputs(text.c_str(), stderr);
-  std::fflush(stderr);
-}
-
 }  // namespace
+
+std::string BarLine(const Bar& bar) {
+  constexpr int kLongest = 28, kShortest = 8;
+  std::string text = fmt::format("{:3.0f}% {}", 100 * bar.share, bar.left);
+  const int room = bar.width - static_cast<int>(bar.title.size()) - 3;  // for bar and text
+  const auto fits = [&](size_t bytes) { return static_cast<int>(bytes) + kShortest <= room; };
+  // Whole parts of the note, as many as there is room for: a number that is cut is another number.
+  constexpr std::string_view kBetween = "  ";
+  for (std::string_view rest = bar.note; !rest.empty();) {
+    const std::string_view part = rest.substr(0, rest.find(kBetween));
+    if (!fits(text.size() + kBetween.size() + part.size())) break;
+    text.append(kBetween).append(part);
+    rest.remove_prefix(std::min(rest.size(), part.size() + kBetween.size()));
+  }
+  const int cells = std::clamp(room - static_cast<int>(text.size()), kShortest, kLongest);
+  const int filled = static_cast<int>(bar.share * cells);
+  std::string line = bar.title + " ";
+  for (int i = 0; i < cells; ++i) line += i < filled ? "█" : "░";
+  return line + " " + text;
+}
 
 Progress::Progress(std::string title, int64_t total, bool quiet, int64_t first)
     : title_(std::move(title)),
@@ -44,7 +59,7 @@ Progress::Progress(std::string title, int64_t total, bool quiet, int64_t first)
       last_(start_ - std::chrono::hours(1)) {}
 
 Progress::~Progress() {
-  if (shown_ && terminal_) std::fputc('\n', stderr);
+  if (shown_ && terminal_) Notice("\n");
 }
 
 void Progress::Update(int64_t done, const std::string& note) {
@@ -58,23 +73,20 @@ void Progress::Update(int64_t done, const std::string& note) {
   shown_ = true;
   const double share = static_cast<double>(done) / static_cast<double>(total_);
   const double elapsed = std::chrono::duration<double>(now - start_).count();
-  const std::string left = last            ? Duration(elapsed)
+  const std::string left = last            ? "in " + Duration(elapsed)
                            : done > first_ ? Duration(elapsed * static_cast<double>(total_ - done) /
                                                       static_cast<double>(done - first_)) +
                                                  " left"
                                            : "";
   if (!terminal_) {
-    Show(fmt::format("{}: {}/{} {} {}\n", title_, done, total_, left, note));
+    Notice(fmt::format("{}: {}/{}{}{}{}{}\n", title_, done, total_, left.empty() ? "" : ", ", left,
+                       note.empty() ? "" : ", ", note));
     return;
   }
-  constexpr int kBar = 28;
-  const int filled = static_cast<int>(share * kBar);
-  std::string bar;
-  for (int i = 0; i < kBar; ++i) bar += i < filled ? "█" : "░";
-  std::string text = fmt::format("{:3.0f}% {} {}", 100 * share, left, note);
-  const int room = TerminalWidth() - kBar - static_cast<int>(title_.size()) - 4;
-  if (static_cast<int>(text.size()) > room) text.resize(static_cast<size_t>(std::max(room, 0)));
-  Show(fmt::format("\r\033[K{} {} {}", title_, bar, text));
+  Notice(
+      "\r\033[K" +
+      BarLine(
+          {.title = title_, .share = share, .left = left, .note = note, .width = TerminalWidth()}));
 }
 
 }  // namespace favor

@@ -8,6 +8,15 @@
 
 namespace favor {
 
+// One line of a terminal; parts of the note are separated by two spaces.
+struct Bar {
+  std::string title;
+  double share;  // done
+  std::string left, note;
+  int width;  // of the terminal
+};
+std::string BarLine(const Bar& bar);
+
 class Progress {
  public:
   // Shows nothing when `quiet`. `first` of the total was done before: the time left counts from

@@ -68,8 +68,9 @@ void UseSimd(std::string_view name) {
 
 void UseSimdOfEnvironment() {
   static const bool done = [] {
+    // Highway's choice holds for the whole process: left alone unless somebody asks.
     const char* name = std::getenv("FAVOR_SIMD");
-    Choose(name == nullptr || *name == 0 ? SimdNames().front() : std::string(name));
+    if (name != nullptr && *name != 0) Choose(name);
     return true;
   }();
   static_cast<void>(done);

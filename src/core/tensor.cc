@@ -90,6 +90,14 @@ Shape::Shape(std::span<const int64_t> sizes) {
   }
 }
 
+Shape Shape::WithLast(int64_t size) const {
+  std::array<int64_t, kMaxRank> sizes = sizes_;
+  if (rank_ == 0)
+    Throw(ErrorCode::kInvalidData, "shape", "given rank 0, expected at least one axis");
+  sizes[static_cast<size_t>(rank_ - 1)] = size;
+  return Shape(std::span<const int64_t>(sizes.data(), static_cast<size_t>(rank_)));
+}
+
 std::string Shape::ToString() const {
   return fmt::format("[{}]", fmt::join(sizes_.begin(), sizes_.begin() + rank_, ", "));
 }
@@ -166,18 +174,20 @@ Tensor::Tensor(const Shape& shape, DataType type, Device device)
     Throw(ErrorCode::kOutOfMemory, "tensor", "given shape {}, larger than any memory",
           shape.ToString());
   }
-  memory_ = AllocateOn(device, Bytes());
+  memory_ = AllocateOn(device, shape.Elements() * ItemBytes(type));
 }
 
 Tensor Tensor::Clone() const { return To(device_); }
 
 Tensor Tensor::To(DataType type) const {
+  if (empty()) return {};
   Tensor result(shape_, type, device_);
   Copy(view(), result.view());
   return result;
 }
 
 Tensor Tensor::To(const Device& device) const {
+  if (empty()) return {};
   Tensor result(shape_, type_, device);
   CopyBytes(result.memory_.get(), device, memory_.get(), device_, Bytes());
   return result;

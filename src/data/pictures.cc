@@ -113,9 +113,7 @@ std::unique_ptr<Dataset> OpenArray(const std::string& path, const DataOptions& o
 std::unique_ptr<Dataset> OpenPictures(const std::string& path, const DataOptions& options) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return OpenFiles(path, PicturesIn(path), options);
-  io::InputFile file(path);
-  if (!file.Size())
-    Throw(ErrorCode::kIo, Printable(path), "given a device or pipe, expected a file or folder");
+  io::InputFile file = io::OpenRegularFile(path);
   std::string start(io::kNpyMagic.size(), '\0');
   start.resize(file.Read(std::as_writable_bytes(std::span(start))));
   if (start == io::kNpyMagic || path.ends_with(".npy")) return OpenArray(path, options);

@@ -147,10 +147,7 @@ class SentencePieceVocabulary : public Vocabulary {
 }  // namespace
 
 std::shared_ptr<const Vocabulary> OpenSentencePiece(const std::string& path) {
-  io::InputFile file(path);
-  if (!file.Size())
-    Throw(ErrorCode::kIo, Printable(path), "given a device, pipe or folder, expected a file");
-  return ParseSentencePiece(file.ReadRest(kMostModelBytes), path);
+  return ParseSentencePiece(io::OpenRegularFile(path).ReadRest(kMostModelBytes), path);
 }
 
 std::shared_ptr<const Vocabulary> ParseSentencePiece(std::string_view bytes,

@@ -133,6 +133,7 @@ std::string Train(Sentences& sentences, int64_t vocab, const std::string& who) {
       {"allow_whitespace_only_pieces", "true"},
       {"split_digits", "true"},
       {"byte_fallback", "true"},
+      {"required_chars", "\xE2\x96\x81"},  // a space, which the text may lack
       {"unk_id", "0"},
       {"bos_id", "-1"},
       {"eos_id", "-1"},

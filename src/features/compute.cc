@@ -31,10 +31,7 @@ Shape CheckedShape(const FeaturePlan& plan, const Shape& x) {
     Throw(ErrorCode::kInvalidData, "features", "given shape {} with {} heads, expected {}",
           x.ToString(), heads, plan.heads());
   }
-  std::vector<int64_t> sizes;
-  for (int axis = 0; axis < x.rank(); ++axis) sizes.push_back(x[axis]);
-  sizes.back() = plan.width();
-  return Shape(std::span<const int64_t>(sizes));
+  return x.WithLast(plan.width());
 }
 
 void CheckArray(std::string_view who, const ConstView& array, const Shape& shape, DataType type,
@@ -84,7 +81,6 @@ void FeatureExponents(const FeaturePlan& plan, ConstView x, const Context& conte
   CheckArray("factors", factors, shape, exponents.type(), x.device());
   const int64_t d = plan.dim(), width = plan.width();
   if (x.device().kind == DeviceKind::kCuda) {
-#if FAVOR_CUDA
     CheckArray("x", x, x.shape(), DataType::kF32, x.device());
     UseDevice(x.device());
     ForEachHead(plan, x.shape(), [&](const kernels::HeadFeatures& head, int64_t row, int64_t rows) {
@@ -93,10 +89,6 @@ void FeatureExponents(const FeaturePlan& plan, ConstView x, const Context& conte
                               factors.Data<float>() + row * width);
     });
     return;
-#else
-    Throw(ErrorCode::kUnavailable, "features",
-          "given arrays on {}, but this favor was built without CUDA", Name(x.device()));
-#endif
   }
   Tensor storage;
   x = Converted(x, exponents.type(), storage);
@@ -122,6 +114,9 @@ void FeatureExponentsBackward(const FeaturePlan& plan, ConstView x, ConstView gr
   CheckArray("grad_exponents", grad_exponents, shape, grad_x.type(), {});
   CheckArray("grad_factors", grad_factors, shape, grad_x.type(), {});
   CheckArray("grad_x", grad_x, x.shape(), grad_x.type(), {});
+  if (x.device().kind != DeviceKind::kCpu)
+    Throw(ErrorCode::kUnavailable, "features", "gradients of arrays on {} are not there yet",
+          Name(x.device()));
   const int64_t d = plan.dim(), width = plan.width();
   Tensor storage;
   x = Converted(x, grad_x.type(), storage);

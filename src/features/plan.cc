@@ -168,17 +168,6 @@ void CheckPair(const FeaturePlan::Impl& impl, std::span<const double> x,
 
 }  // namespace
 
-std::string_view Name(OmegaNorm norm) { return norm == OmegaNorm::kChi ? "chi" : "sqrt-d"; }
-
-std::span<const FeatureMapInfo> Maps() {
-  static const std::vector<FeatureMapInfo> infos = [] {
-    std::vector<FeatureMapInfo> list;
-    for (const MapEntry& entry : kernels::AllMaps()) list.push_back(entry.traits->info);
-    return list;
-  }();
-  return infos;
-}
-
 std::span<const ProjectionInfo> Projections() {
   static const std::vector<ProjectionInfo> infos = [] {
     std::vector<ProjectionInfo> list;

@@ -8,18 +8,23 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <random>
 
 #include "core/error_text.h"
 
 namespace favor::io {
 namespace {
 
-constexpr std::string_view kTemporaryPrefix = ".favor-", kTemporaryTemplate = ".favor-XXXXXX";
+constexpr std::string_view kTemporaryPrefix = ".favor-";
+constexpr size_t kTemporaryDigits = 6;
 
-mode_t CurrentUmask() {
-  const mode_t mask = umask(0);
-  umask(mask);
-  return mask;
+// A name that nobody else has, probably.
+std::string TemporaryName() {
+  constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
+  std::random_device random;
+  std::string name(kTemporaryPrefix);
+  for (size_t i = 0; i < kTemporaryDigits; ++i) name += kDigits[random() % kDigits.size()];
+  return name;
 }
 
 std::string ResolveLinks(const std::string& path) {
@@ -43,15 +48,17 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(ResolveLi
   }
   if (exists && access(target_.c_str(), W_OK) != 0) Fail("cannot be written");
   // A short name of its own, since the target's may be as long as a name can be.
-  temporary_ = (std::filesystem::path(target_).parent_path() / kTemporaryTemplate).string();
-  descriptor_ = mkostemp(temporary_.data(), O_CLOEXEC);
-  if (descriptor_ < 0) {
-    temporary_.clear();
-    Fail("cannot be written");
+  constexpr int kTrials = 100;
+  for (int trial = 0; descriptor_ < 0; ++trial) {
+    temporary_ = (std::filesystem::path(target_).parent_path() / TemporaryName()).string();
+    descriptor_ = open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && (errno != EEXIST || trial == kTrials)) {
+      temporary_.clear();
+      Fail("cannot be written");
+    }
   }
-  // mkostemp makes private files; give the mode an ordinary write would have given or left.
-  const mode_t mode = exists ? (existing.st_mode & 07777) : (0666 & ~CurrentUmask());
-  if (fchmod(descriptor_, mode) != 0) {
+  // A file that exists keeps its mode.
+  if (exists && fchmod(descriptor_, existing.st_mode & 07777) != 0) {
     const int reason = errno;
     close(descriptor_);  // the destructor of what was never made does not run
     unlink(temporary_.c_str());
@@ -100,7 +107,8 @@ void AtomicFile::Commit() {
 
 bool IsTemporary(const std::string& path) {
   const std::string name = std::filesystem::path(path).filename().string();
-  return name.size() == kTemporaryTemplate.size() && name.starts_with(kTemporaryPrefix);
+  return name.size() == kTemporaryPrefix.size() + kTemporaryDigits &&
+         name.starts_with(kTemporaryPrefix);
 }
 
 void WriteFileAtomically(const std::string& path, std::string_view text) {

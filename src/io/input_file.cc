@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "core/device.h"
 #include "core/error_text.h"
 
 namespace favor::io {
@@ -56,6 +58,9 @@ void InputFile::ReadAt(int64_t offset, std::span<std::byte> out) const {
 
 std::string InputFile::ReadRest(size_t most) {
   constexpr size_t kStep = 1 << 20;
+  most = std::min(most, static_cast<size_t>(PhysicalMemoryBytes()) / 2);
+  if (size_.value_or(0) > most)
+    Throw(ErrorCode::kInvalidData, Printable(path_), "longer than {} bytes", most);
   std::string rest;
   for (;;) {
     const size_t before = rest.size();
@@ -74,9 +79,11 @@ void CheckRegularFile(const std::string& path) {
     Throw(ErrorCode::kIo, Printable(path), "given a device, pipe or folder, expected a file");
 }
 
-std::string ReadRegularFile(const std::string& path) {
+InputFile OpenRegularFile(const std::string& path) {
   CheckRegularFile(path);
-  return InputFile(path).ReadRest();
+  return InputFile(path);
 }
+
+std::string ReadRegularFile(const std::string& path) { return OpenRegularFile(path).ReadRest(); }
 
 }  // namespace favor::io

@@ -20,8 +20,9 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   std::optional<size_t> Size() const { return size_; }  // none for pipes and devices
-  size_t Read(std::span<std::byte> out);         // fills `out` or stops at the end of the file
-  std::string ReadRest(size_t most = SIZE_MAX);  // throws kInvalidData where there is more
+  size_t Read(std::span<std::byte> out);  // fills `out` or stops at the end of the file
+  // Throws kInvalidData where there is more than `most`, or more than this machine could hold.
+  std::string ReadRest(size_t most = SIZE_MAX);
   // Bytes from a place on; throws kInvalidData where the file ends before. For several threads.
   void ReadAt(int64_t offset, std::span<std::byte> out) const;
   const std::string& path() const { return path_; }
@@ -35,7 +36,10 @@ class InputFile {
 // Throws kIo for a pipe, device or folder: opening a pipe would wait for its other end.
 void CheckRegularFile(const std::string& path);
 
-// The whole of a file that is no pipe or device: these may never end, and cannot be read twice.
+// An open file that is no pipe or device: these may never end, and cannot be read twice.
+InputFile OpenRegularFile(const std::string& path);
+
+// The whole of such a file.
 std::string ReadRegularFile(const std::string& path);
 
 }  // namespace favor::io

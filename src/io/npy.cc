@@ -46,7 +46,10 @@ Tensor ReadNpy(const std::string& path) {
 }
 
 Tensor ReadNpyMask(const std::string& path) {
-  const std::string bytes = io::InputFile(path).ReadRest();
+  io::InputFile file(path);
+  std::string bytes(io::kNpyStartBytes, '\0');
+  bytes.resize(file.Read(std::as_writable_bytes(std::span(bytes))));
+  if (bytes.starts_with(io::kNpyMagic)) bytes += file.ReadRest();  // and not, say, all of /dev/zero
   const io::NpyLayout layout =
       io::ParseNpyLayout(bytes, bytes.size(), path, io::NpyElements::kFloatsOrMask);
   if (layout.type) return ParseNpy(std::as_bytes(std::span(bytes)), path).To(DataType::kF32);

@@ -129,10 +129,7 @@ Picture ParsePng(std::span<const std::byte> bytes, const std::string& name) {
 }
 
 Picture ReadPng(const std::string& path) {
-  InputFile file(path);
-  if (!file.Size())
-    Throw(ErrorCode::kIo, Printable(path), "given a device, pipe or folder, expected a file");
-  const std::string bytes = file.ReadRest(2 * kMostPictureBytes);
+  const std::string bytes = OpenRegularFile(path).ReadRest(2 * kMostPictureBytes);
   return ParsePng(std::as_bytes(std::span(bytes)), path);
 }
 

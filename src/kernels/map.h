@@ -16,7 +16,7 @@
 #include <optional>
 #include <string_view>
 
-#include "favor/features.h"
+#include "favor/maps.h"
 #include "kernels/portable.h"
 #include "kernels/theory.h"
 

@@ -1,5 +1,7 @@
 #include "kernels/map_table.h"
 
+#include <vector>
+
 #include <type_traits>
 
 #include "maps_includes.h"
@@ -70,3 +72,18 @@ const MapEntry* FindMap(std::string_view name) {
 }
 
 }  // namespace favor::kernels
+
+namespace favor {
+
+std::string_view Name(OmegaNorm norm) { return norm == OmegaNorm::kChi ? "chi" : "sqrt-d"; }
+
+std::span<const FeatureMapInfo> Maps() {
+  static const std::vector<FeatureMapInfo> infos = [] {
+    std::vector<FeatureMapInfo> list;
+    for (const kernels::MapEntry& entry : kernels::AllMaps()) list.push_back(entry.traits->info);
+    return list;
+  }();
+  return infos;
+}
+
+}  // namespace favor

@@ -24,7 +24,7 @@ RowCounts StoreRow(const OutputRows& out, int64_t row, int64_t value_dim, bool h
     out.denominator[row] = denominator;
     for (int64_t v = 0; v < value_dim; ++v) out.numerator[row * value_dim + v] = value(v);
   }
-  if (out.output.data() == nullptr) return counts;
+  if (out.output.empty()) return counts;
   const bool divide = out.normalize && has_keys && denominator > 0;
   if (!out.normalize) counts.nonpositive = 0;  // no denominator is used
   if (out.log_sum != nullptr) {

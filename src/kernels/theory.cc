@@ -41,16 +41,19 @@ GaussLegendre MakeGaussLegendre(int n) {
   return rule;
 }
 
-std::optional<double> Times(double scale, std::optional<double> value) {
+// e^{log_scale}·value: a tiny scale times a huge mean is a number that doubles have, though they
+// have neither of the two. The exponents of long doubles reach far enough.
+std::optional<double> Times(double log_scale, std::optional<long double> value) {
   if (!value) return std::nullopt;
-  return scale * *value;
+  return static_cast<double>(std::exp(static_cast<long double>(log_scale)) * *value);
 }
 
 // E e^{ω·z} and E e^{(ω₁+ω₂)·z} under the law, as functions of w.
-std::optional<double> SingleMean(double w, const Law& law) {
-  return law.norm == OmegaNorm::kChi ? std::optional(std::exp(w)) : SphericalMean(w, law.omega_dim);
+std::optional<long double> SingleMean(double w, const Law& law) {
+  return law.norm == OmegaNorm::kChi ? std::optional(std::exp(static_cast<long double>(w)))
+                                     : SphericalMean(w, law.omega_dim);
 }
-std::optional<double> CrossMean(double w, const Law& law) {
+std::optional<long double> CrossMean(double w, const Law& law) {
   return law.norm == OmegaNorm::kChi ? std::optional(OrthogonalChiMean(w, law.omega_dim))
                                      : SphericalMean(2 * w, law.omega_dim);
 }
@@ -62,7 +65,7 @@ double Angle(const Pair& pair) {
   return product > 0 ? std::acos(std::clamp(pair.xy / product, -1.0, 1.0)) : std::numbers::pi / 2;
 }
 
-std::optional<double> SphericalMean(double w, int64_t dim) {
+std::optional<long double> SphericalMean(double w, int64_t dim) {
   if (w < kMostNegative) return std::nullopt;
   const auto d = static_cast<long double>(dim);
   long double term = 1, sum = 1;
@@ -71,13 +74,13 @@ std::optional<double> SphericalMean(double w, int64_t dim) {
     sum += term;
     if (std::fabs(term) < 1e-21L * std::fabs(sum)) break;
   }
-  return static_cast<double>(sum);
+  return sum;
 }
 
 // ω₁ + ω₂ has a uniform direction and a squared length of law χ²(2d), so the mean is 1F1(d; d/2;
 // w). For w < 0 Kummer's transformation e^w·1F1(−d/2; d/2; −w) keeps every term of the sum at or
 // below 1.
-double OrthogonalChiMean(double w, int64_t dim) {
+long double OrthogonalChiMean(double w, int64_t dim) {
   const long double half = static_cast<long double>(dim) / 2;
   const long double a = w >= 0 ? 2 * half : -half, x = std::fabs(static_cast<long double>(w));
   long double term = w >= 0 ? 1 : std::exp(-x), sum = term;
@@ -86,24 +89,24 @@ double OrthogonalChiMean(double w, int64_t dim) {
     sum += term;
     if (k > 2 * x && std::fabs(term) < 1e-22L * std::fabs(sum)) break;
   }
-  return static_cast<double>(sum);
+  return sum;
 }
 
-Moments ExponentialMoments(double scale, double w, const Law& law) {
-  return {.mean = Times(scale, SingleMean(w, law)),
-          .second = Times(scale * scale, SingleMean(4 * w, law)),
-          .cross = Times(scale * scale, CrossMean(w, law))};
+Moments ExponentialMoments(double log_scale, double w, const Law& law) {
+  return {.mean = Times(log_scale, SingleMean(w, law)),
+          .second = Times(2 * log_scale, SingleMean(4 * w, law)),
+          .cross = Times(2 * log_scale, CrossMean(w, law))};
 }
 
 // X = scale · (e^{ω·z} + e^{−ω·z})/2, or its cosine: X² = scale²·(1 + [e^{2ω·z} + e^{−2ω·z}]/2)/2.
 // The sign of a row of a Haar block is free, so two rows give the same cross moment as plain
 // exponentials.
-Moments EvenMoments(double scale, double w, const Law& law) {
-  Moments moments{.mean = Times(scale, SingleMean(w, law)),
-                  .second = SingleMean(4 * w, law),
-                  .cross = Times(scale * scale, CrossMean(w, law))};
-  if (moments.second) moments.second = scale * scale * (1 + *moments.second) / 2;
-  return moments;
+Moments EvenMoments(double log_scale, double w, const Law& law) {
+  std::optional<long double> second = SingleMean(4 * w, law);
+  if (second) second = (1 + *second) / 2;
+  return {.mean = Times(log_scale, SingleMean(w, law)),
+          .second = Times(2 * log_scale, second),
+          .cross = Times(2 * log_scale, CrossMean(w, law))};
 }
 
 double BivariateMean(const Pair& pair, const std::function<double(double, double)>& h) {

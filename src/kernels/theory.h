@@ -8,7 +8,7 @@
 #include <functional>
 #include <optional>
 
-#include "favor/features.h"
+#include "favor/maps.h"
 
 namespace favor::kernels {
 
@@ -39,21 +39,21 @@ struct Moments {
   std::optional<double> cross;   // E X₁X₂ for two rows of one Haar block
 };
 
-// X = scale · e^{ω·z}, with w = ‖z‖²/2.
-Moments ExponentialMoments(double scale, double w, const Law& law);
-// X = scale · cosh(ω·z), with w = ‖z‖²/2; or X = scale · cos(ω·z), with w = −‖z‖²/2.
-Moments EvenMoments(double scale, double w, const Law& law);
+// X = e^{log_scale} · e^{ω·z}, with w = ‖z‖²/2.
+Moments ExponentialMoments(double log_scale, double w, const Law& law);
+// X = e^{log_scale} · cosh(ω·z), with w = ‖z‖²/2; or of cos(ω·z), with w = −‖z‖²/2.
+Moments EvenMoments(double log_scale, double w, const Law& law);
 
 // E e^{ω·z} for rows of length √d: Σ_k w^k/k! Π_{i<k} d/(d+2i), w = ±‖z‖²/2 (minus: E cos(ω·z)).
 // Its ratio to e^w is SMREG/SM. Empty where |w| is so large and negative that the sum cancels.
-std::optional<double> SphericalMean(double w, int64_t dim);
+std::optional<long double> SphericalMean(double w, int64_t dim);
 
 // E e^{(ω₁+ω₂)·z} for two orthogonal rows of χ(d) length; w as above.
-double OrthogonalChiMean(double w, int64_t dim);
+long double OrthogonalChiMean(double w, int64_t dim);
 
 // E h(u, v) for (u, v) jointly normal with E u² = xx, E v² = yy, E uv = xy. Polar coordinates in
 // the plane, cut at the rays u = 0 and v = 0, Gauss–Legendre on each piece: spectral accuracy for
-// functions that are smooth on either side of 0.
+// functions that are smooth on either side of 0 and turn a few times at most within the mass.
 double BivariateMean(const Pair& pair, const std::function<double(double, double)>& h);
 
 }  // namespace favor::kernels

@@ -175,7 +175,7 @@ class Page {
   std::string Unit() const { return same_data_ ? statistics_.unit : "token"; }
   bool Words() const {
     return std::ranges::all_of(subjects_, [](const Subject& s) {
-      return s.data->classes() == 0 && s.data->Summary(s.split).words > 0;
+      return s.run.config.task == "causal" && s.data->Summary(s.split).words > 0;
     });
   }
 

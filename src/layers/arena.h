@@ -45,7 +45,7 @@ class Arena {
   }
   // Memory for what was counted; what there is serves where it is enough.
   void Provide() {
-    if (memory_.shape().rank() == 0 || memory_.shape()[0] < most_) {
+    if (memory_.empty() || memory_.shape()[0] < most_) {
       memory_ = Tensor();  // the old goes first
       memory_ = Tensor({most_}, type_);
     }

@@ -18,7 +18,7 @@ struct Sequences {
   ConstView mask;  // [batch, length], 0: padding; none: all exist
 
   bool Exists(int64_t row) const {
-    return mask.data() == nullptr || static_cast<const float*>(mask.data())[row] != 0;
+    return mask.empty() || static_cast<const float*>(mask.data())[row] != 0;
   }
 };
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "favor/context.h"
-#include "favor/model.h"
+#include "favor/score.h"
 #include "favor/tensor.h"
 
 namespace favor::layers {

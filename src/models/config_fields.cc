@@ -38,7 +38,7 @@ std::vector<Field> ConfigFields::Chosen() {
       {"ff", "Width inside feed-forward layers", IntegerField{&c.ff, 1, kMaxFf}},
       {"positions", "How a token knows its place",
        ChoiceField{&c.positions, List(PositionNames())}},
-      {"max_length", "Learned positions; 0: the length of training",
+      {"max_length", "Number of learned positions; 0: the length of training",
        IntegerField{&c.max_length, 0, kMaxLength}},
       {"norm", "Before or after attention and feed-forward",
        ChoiceField{&c.norm, List(NormNames())}},
@@ -66,8 +66,8 @@ std::vector<Field> ConfigFields::Chosen() {
 std::vector<Field> ConfigFields::Derived() {
   ModelConfig& c = config_;
   return {
-      {"causal", "Decoder (true) or encoder", FlagField{&c.causal}},
-      {"vocab", "Number of tokens", IntegerField{&c.vocab, 0, kMaxVocab}},
+      {"causal", "A decoder; off: an encoder", FlagField{&c.causal}},
+      {"vocab", "Number of tokens; 0: bytes", IntegerField{&c.vocab, 0, kMaxVocab}},
       {"classes", "Of a classifier; 0: a language model", IntegerField{&c.classes, 0, kMaxVocab}}};
 }
 

@@ -38,7 +38,7 @@ std::vector<Field> TrainFields(TrainConfig& c) {
       {"weight_decay", "AdamW's decay of matrices", NumberField{&c.weight_decay, 0, 1e3}},
       {"clip", "Largest norm of the gradient; 0: any", NumberField{&c.clip, 0, 1e9}},
       {"dropout", "Share of elements dropped while training", NumberField{&c.dropout, 0, 0.95}},
-      {"redraw", "Steps between draws of ω; 0: one for the whole run",
+      {"redraw", "Steps between draws of ω, each with a jump of the loss; 0: one for the whole run",
        IntegerField{&c.redraw, 0, kMany}},
       {"recompute", "Compute activations again for gradients: less memory, more time",
        FlagField{&c.recompute}},

@@ -26,6 +26,29 @@ bool Exists(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
+constexpr std::string_view kFilesOfARun[] = {models::kConfigName,    models::kLastName,
+                                             models::kBestName,      models::kLogName,
+                                             models::kTokenizerName, models::kReportName};
+
+// What a run writes must not be what it reads: a file of its own name, or a folder of pictures
+// around it.
+void CheckApart(const RunConfig& config, const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path out = fs::weakly_canonical(folder, ignored);
+  for (const std::string& input : {config.data, config.format.held_out}) {
+    if (input.empty() || input.starts_with("task:")) continue;
+    const fs::path path = fs::weakly_canonical(input, ignored);
+    const bool around = fs::is_directory(path, ignored) &&
+                        std::ranges::mismatch(path, out).in1 == path.end();  // out begins with it
+    const bool inside = path.parent_path() == out &&
+                        std::ranges::find(kFilesOfARun, path.filename()) != std::end(kFilesOfARun);
+    if (around || inside)
+      Throw(ErrorCode::kInvalidOption, "train",
+            "the run in '{}' would write into its own data '{}': choose another folder",
+            Printable(folder.string()), Printable(input));
+  }
+}
+
 // What killed processes left in the folder of a run, which is locked.
 void RemoveTemporaries(const fs::path& folder) {
   std::error_code ignored;
@@ -86,11 +109,15 @@ class Run {
       rate = rate == 0 ? now : 0.9 * rate + 0.1 * now;
       result.loss = report.loss;
       log.Step(report, trainer_.tokens(), now);
-      progress.Update(report.step, fmt::format("loss {:.3f}  accuracy {:.3f}  {:.0f} tokens/s",
-                                               report.loss, report.accuracy, rate));
+      // Few masked tokens of short sequences: there may be none at all.
+      const std::string score =
+          std::isnan(report.loss)
+              ? "nothing asked"
+              : fmt::format("loss {:.3f}  accuracy {:.3f}", report.loss, report.accuracy);
+      progress.Update(report.step, fmt::format("{}  {:.0f} tokens/s", score, rate));
       const bool last = report.step == config.steps;
       if (last || (config.eval_every > 0 && report.step % config.eval_every == 0))
-        result.valid = Evaluate(log);
+        result.valid = EvaluateOrExplain(log);
       if (last || Stopped() || (config.save_every > 0 && report.step % config.save_every == 0)) {
         log.Sync();
         SaveLast();
@@ -146,14 +173,23 @@ class Run {
     SaveLast();
   }
 
-  StepReport StepOrExplain() {
+  // Numbers that left their range, with what is left of the run.
+  template <class Work>
+  auto OrExplain(const Work& work) {
     try {
-      return trainer_.Step();
+      return work();
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInvalidData) throw;
       throw Error(error.code(), Printable(Path(models::kLastName)),
                   fmt::format("kept as it was before: {}", error.what()));
     }
+  }
+
+  StepReport StepOrExplain() {
+    return OrExplain([&] { return trainer_.Step(); });
+  }
+  Score EvaluateOrExplain(train::RunLog& log) {
+    return OrExplain([&] { return Evaluate(log); });
   }
 
   bool Stopped() const {
@@ -190,7 +226,7 @@ std::optional<RunConfig> FindRun(const std::string& folder) {
   if (Exists(config_file)) {
     const std::string name = config_file.string();
     try {
-      ReadRunConfig(io::InputFile(name).ReadRest(models::kMaxConfigBytes), name, config);
+      ReadRunConfig(io::OpenRegularFile(name).ReadRest(models::kMaxConfigBytes), name, config);
     } catch (const Error& error) {  // a file that favor wrote is data, not an option
       throw Error(ErrorCode::kInvalidData, "damaged config", error.what());
     }
@@ -205,11 +241,10 @@ TrainResult Train(const RunConfig& config, const TrainOptions& options, const Co
   if (options.out.empty())
     Throw(ErrorCode::kInvalidOption, "train", "given no folder, expected one for the run");
   const fs::path folder(options.out);
+  CheckApart(config, folder);
   const auto check_folder = [&] {
     const bool last = Exists(folder / models::kLastName);
-    for (const std::string_view name :
-         {models::kConfigName, models::kLastName, models::kBestName, models::kLogName,
-          models::kTokenizerName, models::kReportName}) {
+    for (const std::string_view name : kFilesOfARun) {
       if (!options.resume && Exists(folder / name)) {
         Throw(ErrorCode::kInvalidOption, "train",
               "the folder '{}' holds a run already ({}): resume it (--resume), or choose another",

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <filesystem>
 
 #include "core/error_text.h"
 #include "core/json.h"
@@ -115,6 +116,16 @@ struct Trainer::Impl {
 };
 
 std::unique_ptr<Dataset> OpenData(const RunConfig& config) {
+  if (config.data.empty())
+    Throw(ErrorCode::kInvalidOption, "data",
+          "given nothing, expected a file, a folder or task:NAME,key=value,…");
+  const std::filesystem::path path(config.data);
+  std::error_code ignored;
+  if (!config.data.starts_with("task:") && path.is_relative() &&
+      !std::filesystem::exists(path, ignored)) {
+    Throw(ErrorCode::kIo, Printable(config.data),
+          "there is no such file here (paths of a run are relative to where the command is given)");
+  }
   return OpenData(config.data, {.task = config.task,
                                 .seed = static_cast<uint64_t>(config.training.seed),
                                 .format = config.format});

@@ -176,5 +176,37 @@ TEST_F(AttendCommand, RefusesGradientsThatDoNotFit) {
       "compat");
 }
 
+// What a mask hides may hold anything.
+TEST_F(AttendCommand, MaskedKeysMayBeNaN) {
+  Tensor k = Save("k2.npy", {3, 20, 6});
+  for (int64_t head = 0; head < 3; ++head) k.Data<float>()[(head * 20 + 4) * 6] = std::nanf("");
+  WriteNpy(dir_ / "k2.npy", k);
+  Save("q2.npy", {3, 20, 6});
+  Save("v2.npy", {3, 20, 6});
+  Tensor mask({20});
+  for (int64_t i = 0; i < 20; ++i) mask.Data<float>()[i] = i == 4 ? 0 : 1;
+  WriteNpy(dir_ / "m2.npy", mask);
+  std::vector<std::string> words = {"attend",        "--q",           dir_ / "q2.npy",
+                                    "--k",           dir_ / "k2.npy", "--v",
+                                    dir_ / "v2.npy", "--out",         dir_ / "o2.npy"};
+  ExpectError(RunTool(words), 1, "NaN");
+  words.insert(words.end(), {"--key-mask", dir_ / "m2.npy"});
+  const ToolResult result = RunTool(words);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(AllFinite(ReadNpy(dir_ / "o2.npy")));
+}
+
+// A pipe is opened once: its reader must not see an end before there is anything to read.
+TEST_F(AttendCommand, WritesIntoPipes) {
+  const std::string rows = dir_ / "q2.npy", pipe = dir_ / "pipe";
+  Save("q2.npy", {3, 2000, 6});
+  const ToolResult result = RunToolUnder(
+      {"/bin/bash", "-c",
+       "p=\"${@: -1}\"; mkfifo \"$p\"; cat \"$p\" > \"$p.npy\" & \"$0\" \"$@\" && wait"},
+      {"attend", "--q", rows, "--k", rows, "--v", rows, "--out", pipe});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(ReadNpy(pipe + ".npy").shape(), Shape({3, 2000, 6}));
+}
+
 }  // namespace
 }  // namespace favor

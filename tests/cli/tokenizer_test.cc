@@ -102,5 +102,15 @@ TEST_F(TokenizerCommand, RefusesBadFiles) {
   ExpectError(Decode({"--data", dir_ / "text"}), 1, "text: token 1: given 'the'");
 }
 
+// A space is a piece even where the text that was learned from has none.
+TEST_F(TokenizerCommand, SpacesComeBackFromTextsWithoutSpaces) {
+  std::string words;
+  for (int i = 0; i < 1000; ++i) words += "hello\n";
+  WriteText(dir_ / "text", words);
+  ASSERT_EQ(Train("m", {"--vocab", "300"}).status, 0);
+  const ToolResult ids = Encode({"--text", " to  be ▁"});
+  EXPECT_EQ(Decode({"--ids", ids.out}).out, " to  be ▁");
+}
+
 }  // namespace
 }  // namespace favor

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "cli/command.h"
 #include "favor/favor.h"
 #include "lab/experiment.h"
 #include "tests/cli/run_tool.h"
@@ -15,13 +17,19 @@ namespace {
 TEST(Tool, HelpNamesEveryCommandWithAnExample) {
   const ToolResult help = RunTool({"help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* command : {"features", "help", "info", "lab"}) {
-    EXPECT_NE(help.out.find(command), std::string::npos);
-    const ToolResult one = RunTool({"help", command});
+  for (const cli::Command& command : cli::AllCommands()) {
+    EXPECT_NE(help.out.find("\n  " + command.name + " "), std::string::npos);
+    const ToolResult one = RunTool({"help", command.name});
     EXPECT_EQ(one.status, 0);
-    EXPECT_NE(one.out.find("Example:\n  favor " + std::string(command)), std::string::npos)
-        << one.out;
-    EXPECT_EQ(RunTool({command, "--help"}).out, one.out);
+    EXPECT_NE(one.out.find("Example:\n  favor " + command.name), std::string::npos) << one.out;
+    EXPECT_EQ(RunTool({command.name, "--help"}).out, one.out);
+    for (const cli::Command& part : command.parts) {
+      EXPECT_NE(one.out.find("\n  " + part.name + " "), std::string::npos);
+      const ToolResult of_part = RunTool({"help", command.name, part.name});
+      EXPECT_NE(of_part.out.find("Usage: favor " + command.name + " " + part.name + " "),
+                std::string::npos);
+      EXPECT_EQ(RunTool({command.name, part.name, "--help"}).out, of_part.out);
+    }
   }
   EXPECT_EQ(RunTool({"--help"}).out, help.out);
   EXPECT_EQ(RunTool({"--version"}).out, "favor " FAVOR_VERSION "\n");
@@ -39,16 +47,67 @@ TEST(Tool, WrongUsageIsOneLineAndStatusTwo) {
   expect({"help", "inf"}, "did you mean 'info'?");
   expect({"info", "--jason"}, "did you mean '--json'?");
   expect({"lab", "estimator"}, "did you mean 'estimators'?");
+  expect({"attend", "--nonsense"}, "unknown option '--nonsense' (see: favor help attend)");
+  expect({"state"}, "state: given no part, expected append, read, merge, show");
+  expect({"state", "append", "--bogus", "1"}, "state append: unknown option '--bogus'");
+  expect({"state", "append"}, "state append: --state: given nothing, expected FILE");
+  expect({"state", "merge", "a", "--out", "b"}, "state merge: given too few or too many");
+  expect({"report"}, "report: given nothing, expected DIR...");
+  expect({"train", "--steps"}, "train: --steps: given no value, expected N");
+  expect({"train", "--out", "a", "--out", "b"}, "train: --out: given too few or too many");
+  expect({"train", "--out", ""}, "train: --out: given an empty path");
   const ToolResult nothing = RunTool({});
   EXPECT_EQ(nothing.status, 2);
   EXPECT_EQ(nothing.out, "");
 }
 
-TEST(Tool, HelpGoesIntoParts) {
-  const ToolResult help = RunTool({"help", "state", "append"});
-  EXPECT_EQ(help.status, 0);
-  EXPECT_NE(help.out.find("Usage: favor state append"), std::string::npos) << help.out;
+TEST(Tool, HelpSaysWhatIsRequiredAndWhatIsUsual) {
   EXPECT_EQ(RunTool({"help", "state", "apend"}).status, 2);
+  const std::string append = RunTool({"help", "state", "append"}).out;
+  EXPECT_NE(append.find("append --state FILE --k K.npy --v V.npy [options]"), std::string::npos);
+  EXPECT_NE(append.find("--state FILE"), std::string::npos);
+  EXPECT_NE(append.find("The state's file (required)"), std::string::npos);
+  EXPECT_NE(append.find("\nWhat a new file is made with"), std::string::npos);
+  const std::string model = RunTool({"help", "inspect", "model"}).out;
+  EXPECT_NE(model.find("--causal, --no-causal"), std::string::npos) << model;
+  EXPECT_EQ(model.find("{false}"), std::string::npos) << model;
+  const std::string train = RunTool({"help", "train"}).out;
+  EXPECT_NE(train.find("--data FILE|task:NAME"), std::string::npos) << train;
+  EXPECT_NE(train.find("the preset's"), std::string::npos) << train;
+}
+
+// As daemons and some tools start others: what is opened next must not take a standard stream's
+// place.
+TEST(Tool, ClosedStreamsAreNotFiles) {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  const ToolResult result = RunToolUnder({"/bin/sh", "-c", "exec \"$0\" \"$@\" <&- 2>&-"},
+                                         {"train",   "--data",   "task:copy,length=6,symbols=5",
+                                          "--width", "8",        "--heads",
+                                          "1",       "--layers", "1",
+                                          "--ff",    "8",        "--features",
+                                          "8",       "--steps",  "3",
+                                          "--batch", "2",        "--no-report",
+                                          "--out",   run});
+  EXPECT_EQ(result.status, 0);
+  std::istringstream log(ReadText(run + "/log.jsonl"));
+  for (std::string line; std::getline(log, line);) EXPECT_EQ(line.front(), '{') << line;
+  // Lost output is a failure; lost words about it are not.
+  EXPECT_EQ(RunToolUnder({"/bin/sh", "-c", "exec \"$0\" \"$@\" >&-"}, {"info"}).status, 1);
+  EXPECT_EQ(RunToolUnder({"/bin/sh", "-c", "exec \"$0\" \"$@\" 2>/dev/full"}, {}).status, 2);
+}
+
+// A reader that goes away ends what it reads, and nothing else.
+TEST(Tool, WorkGoesOnWhenNobodyWatches) {
+  const TempDir dir;
+  const ToolResult result =
+      RunToolUnder({"/bin/bash", "-c", "\"$0\" \"$@\" 2> >(exec sleep 0)"},
+                   {"lab", "estimators", "--draws", "20", "--out", dir / "run"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  const ToolResult piped = RunToolUnder(
+      {"/bin/bash", "-o", "pipefail", "-c", "\"$0\" \"$@\" | exec sleep 0"}, {"info", "--json"});
+  EXPECT_TRUE(piped.status == 141 || piped.status == 0) << piped.status;
+  EXPECT_EQ(piped.err, "");
 }
 
 TEST(Tool, InfoListsWhatTheLibraryHas) {

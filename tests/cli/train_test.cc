@@ -1,4 +1,5 @@
 // favor train, eval and inspect as users call them.
+#include "lab/run_folder.h"
 #include "tests/cli/train_fixture.h"
 #include "tests/npy_file.h"
 #include "tests/png_file.h"
@@ -310,6 +311,34 @@ TEST_F(TrainCommand, DamageIsSeen) {
   WriteText(config, damaged);
   refused("config");
   EXPECT_EQ(RunTool({"eval", "--model", run_}).status, 1);
+}
+
+// A run must not write over what it learns from.
+TEST_F(TrainCommand, RefusesFoldersOfItsOwnData) {
+  std::filesystem::create_directories(run_);
+  WriteText(run_ + "/log.jsonl", std::string(5000, 'a'));
+  ExpectError(RunTool(Words({"--data", run_ + "/log.jsonl", "--length", "16", "--resume"})), 2,
+              "would write into its own data");
+  std::filesystem::create_directories(dir_ / "pictures");
+  ExpectError(RunTool(Words({"--data", dir_ / "pictures", "--out", dir_ / "pictures/run"})), 2,
+              "would write into its own data");
+  ExpectError(RunTool(Words({"--data", dir_ / "pictures", "--out", dir_ / "pictures"})), 2,
+              "would write into its own data");
+}
+
+// Masked tokens of short sequences may be none in a step: no loss, and none in the report.
+TEST_F(TrainCommand, StepsWithoutTargetsHaveNoLoss) {
+  WriteText(dir_ / "p.fasta",
+            ">a\nMKTA\n>b\nMKLV\n>c\nAAAA\n>d\nMMMM\n>e\nKKKK\n>f\nLLLL\n"
+            ">g\nVVVV\n>h\nTTTT\n>i\nMLVA\n>j\nKTKT\n>k\nLALA\n>l\nMVMV\n");
+  const ToolResult result =
+      RunTool(Words({"--data", dir_ / "p.fasta", "--task", "masked", "--length", "4", "--batch",
+                     "1", "--steps", "40", "--valid-share", "0.3", "--eval-batches", "0"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const lab::RunFolder folder = lab::ReadRunFolder(run_);
+  EXPECT_GT(folder.steps.size(), 0u);
+  EXPECT_LT(folder.steps.size(), 40u);
+  for (const lab::LogPoint& point : folder.steps) EXPECT_GT(point.loss, 0.1);
 }
 
 }  // namespace

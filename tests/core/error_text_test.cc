@@ -15,6 +15,7 @@ TEST(Suggest, NamesTheNearestOrAll) {
   EXPECT_EQ(Suggest("oprf2", kNames), " (did you mean 'oprf'?)");
   EXPECT_EQ(Suggest("something", kNames), " (one of: positive, oprf, orthogonal, relu)");
   EXPECT_EQ(Suggest("", kNames), " (one of: positive, oprf, orthogonal, relu)");
+  EXPECT_EQ(Suggest("rule", kNames), " (one of: positive, oprf, orthogonal, relu)");
   EXPECT_EQ(Suggest("x", {}), "");
 }
 
@@ -22,6 +23,10 @@ TEST(Printable, KeepsALineALine) {
   EXPECT_EQ(Printable("a\nb\x1b[31m"), "a\\x0ab\\x1b[31m");
   EXPECT_EQ(Printable("größe.npy"), "größe.npy");
   EXPECT_LT(Printable(std::string(1000, 'x')).size(), 100u);
+  // Cut between characters: 80 of them, and the dots.
+  std::string umlauts;
+  for (int i = 0; i < 100; ++i) umlauts += "ö";
+  EXPECT_EQ(Printable(umlauts), umlauts.substr(0, 160) + "…");
 }
 
 TEST(Error, SaysWhoAndWhat) {

@@ -27,5 +27,32 @@ TEST(Progress, IsSilentWhenQuiet) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+// Cells of the bar and characters of the line: blocks have three bytes each.
+size_t Columns(const std::string& line) {
+  return static_cast<size_t>(
+      std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+TEST(Progress, ABarGivesWayBeforeNumbersDo) {
+  const auto line = [](int width) {
+    return BarLine({.title = "train",
+                    .share = 0.5,
+                    .left = "16m37s left",
+                    .note = "loss 7.196  accuracy 0.016  4400 tokens/s",
+                    .width = width});
+  };
+  for (int width = 24; width < 120; ++width) {
+    const std::string text = line(width);
+    EXPECT_TRUE(text.ends_with("left") || text.ends_with("loss 7.196") ||
+                text.ends_with("accuracy 0.016") || text.ends_with("4400 tokens/s"))
+        << width << ": " << text;
+    if (width >= 36) {
+      EXPECT_LE(Columns(text), static_cast<size_t>(width)) << text;
+    }
+  }
+  EXPECT_TRUE(line(80).ends_with("4400 tokens/s")) << line(80);
+  EXPECT_TRUE(line(50).ends_with("loss 7.196")) << line(50);
+}
+
 }  // namespace
 }  // namespace favor

@@ -101,5 +101,31 @@ TEST(AllFinite, FindsNanAndInfinityInAnyType) {
   }
 }
 
+static_assert(!std::is_copy_constructible_v<Tensor> && !std::is_copy_assignable_v<Tensor>,
+              "a copy that shares memory would surprise");
+
+TEST(Tensor, IsEmptyWithoutAShapeAndAfterAMove) {
+  Tensor none;
+  EXPECT_TRUE(none.empty());
+  EXPECT_TRUE(none.view().empty());
+  EXPECT_EQ(none.Bytes(), 0);
+  EXPECT_TRUE(none.Clone().empty());
+  Tensor from({2, 3});
+  from.Data<float>()[5] = 7;
+  Tensor to = std::move(from);
+  EXPECT_TRUE(from.empty());  // NOLINT: that is what is tested
+  EXPECT_EQ(from.shape(), Shape());
+  EXPECT_EQ(to.Data<float>()[5], 7);
+  to = Tensor({1});
+  EXPECT_EQ(to.shape(), Shape({1}));
+}
+
+TEST(Shape, TakesAnotherLastSize) {
+  EXPECT_EQ(Shape({8, 1024, 64}).WithLast(3), Shape({8, 1024, 3}));
+  EXPECT_EQ(Shape({5}).WithLast(0), Shape({0}));
+  EXPECT_THROW(Shape().WithLast(1), Error);
+  EXPECT_THROW(Shape({2}).WithLast(-1), Error);
+}
+
 }  // namespace
 }  // namespace favor

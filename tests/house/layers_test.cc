@@ -18,6 +18,13 @@ const std::map<std::string, int> kFloor = {
     {"core", 0},   {"io", 1},     {"data", 2},  {"kernels", 2}, {"features", 3}, {"attention", 4},
     {"layers", 5}, {"models", 6}, {"train", 7}, {"lab", 8},     {"cli", 9}};
 
+// Public headers stand on the floor that implements them.
+const std::map<std::string, int> kPublicFloor = {
+    {"error", 0},     {"tensor", 0},     {"context", 0}, {"random", 0}, {"version", 0},
+    {"npy", 1},       {"vocabulary", 2}, {"data", 2},    {"maps", 2},   {"features", 3},
+    {"attention", 4}, {"state", 4},      {"score", 5},   {"model", 6},  {"generate", 6},
+    {"train", 7},     {"favor", 10}};
+
 template <class Visit>
 void ForEachInclude(const fs::path& folder, const Visit& visit) {
   const std::regex include(R"re(^\s*#\s*include\s+(["<])([^">]+)[">])re");
@@ -42,6 +49,11 @@ TEST(House, IncludesPointDownwards) {
     ASSERT_TRUE(kFloor.contains(from))
         << file << " is on no floor: add it to this test and to docs/architecture.md";
     const std::string to = *fs::path(target).begin();
+    if (to == "favor") {
+      const std::string header = fs::path(target).stem().string();
+      ASSERT_TRUE(kPublicFloor.contains(header)) << target << " is on no floor";
+      EXPECT_LE(kPublicFloor.at(header), kFloor.at(from)) << file << " includes " << target;
+    }
     if (system || !kFloor.contains(to)) return;
     ++seen;
     EXPECT_TRUE(from == to || kFloor.at(to) < kFloor.at(from)) << file << " includes " << target;
@@ -54,6 +66,11 @@ TEST(House, PublicHeadersIncludeOnlyTheStandardLibraryAndEachOther) {
   int seen = 0;
   ForEachInclude(include, [&](const fs::path& file, bool system, const std::string& target) {
     ++seen;
+    if (!system) {
+      EXPECT_LE(kPublicFloor.at(fs::path(target).stem().string()),
+                kPublicFloor.at(file.stem().string()))
+          << file << " includes " << target;
+    }
     if (system) {
       EXPECT_EQ(target.find_first_of("./"), std::string::npos)
           << file << " includes <" << target << ">";
@@ -79,7 +96,17 @@ TEST(House, KernelsHaveTheSameNameEverywhere) {
   }
 }
 
-TEST(House, NoFileIsADrawer) {
+// An operation on the GPU that a build without CUDA does not link would be a surprise there.
+TEST(House, EveryCudaKernelHasAStandInWithoutCuda) {
+  const fs::path kernels = fs::path(FAVOR_SOURCE_DIR) / "src" / "kernels";
+  for (const auto& entry : fs::directory_iterator(kernels / "cuda")) {
+    if (entry.path().extension() != ".cu") continue;
+    EXPECT_TRUE(fs::exists(kernels / "without_cuda" / entry.path().stem().concat(".cc")))
+        << entry.path();
+  }
+}
+
+TEST(House, FilesAreShort) {
   for (const char* top : {"src", "include"}) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(FAVOR_SOURCE_DIR) / top)) {
       if (!entry.is_regular_file()) continue;

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/map_table.h"
+#include "kernels/maps/elu.h"
+
 namespace favor::kernels {
 namespace {
 
@@ -80,6 +83,53 @@ TEST(BivariateMean, IntegratesKnownFunctions) {
   const Pair pair{1, 4, 1};
   EXPECT_NEAR(BivariateMean(pair, [](double u, double v) { return u > 0 && v > 0 ? 1.0 : 0.0; }),
               (std::numbers::pi - std::acos(0.5)) / (2 * std::numbers::pi), 1e-12);
+}
+
+// Long vectors: a scale below and a mean above what doubles hold make a number between.
+TEST(Theory, MomentsOfLongVectorsAreFinite) {
+  const Law law{.dim = 8, .omega_dim = 8, .norm = OmegaNorm::kChi};
+  const Pair pair{900, 900, 300};
+  for (const char* name : {"positive", "hyperbolic", "oprf", "trigonometric"}) {
+    const Moments moments = FindMap(name)->theory(pair, law);
+    ASSERT_TRUE(moments.mean.has_value()) << name;
+    EXPECT_NEAR(*moments.mean / std::exp(300.0), 1, 1e-12) << name;
+  }
+  // E X² = e^{−‖x‖²−‖y‖²+2‖x+y‖²} of the positive map.
+  const Moments near = FindMap("positive")->theory({100, 100, 99.99}, law);
+  EXPECT_NEAR(*near.second / std::exp(599.96), 1, 1e-10);
+}
+
+TEST(Theory, MomentsOfCosinesAreThoseOfManyDraws) {
+  // Against a sum over a fine grid of one dimension, x = (s, 0), y = (0, t): u and v independent.
+  const Law law{.dim = 2, .omega_dim = 2, .norm = OmegaNorm::kChi, .epsilon = 0.25};
+  const auto mean = [](double s, auto function) {
+    double sum = 0;
+    constexpr int kSteps = 200000;
+    for (int i = 0; i <= kSteps; ++i) {
+      const double g = -10 + 20.0 * i / kSteps;
+      sum += function(std::cos(s * g) + 0.25) * std::exp(-g * g / 2) * 20 / kSteps;
+    }
+    return sum / std::sqrt(2 * std::numbers::pi);
+  };
+  for (const double s : {0.3, 3.0, 10.0}) {
+    for (const double t : {1.0, 10.0}) {
+      const Moments moments = FindMap("cos")->theory({s * s, t * t, 0}, law);
+      const auto line = [](double x) { return x; };
+      const auto square = [](double x) { return x * x; };
+      EXPECT_NEAR(*moments.mean, mean(s, line) * mean(t, line), 1e-9);
+      EXPECT_NEAR(*moments.second, mean(s, square) * mean(t, square), 1e-9);
+    }
+  }
+  // Dependent: x = y.
+  const Moments same = FindMap("cos")->theory({4, 4, 4}, law);
+  EXPECT_NEAR(*same.mean, mean(2, [](double x) { return x * x; }), 1e-9);
+  EXPECT_NEAR(*same.second, mean(2, [](double x) { return x * x * x * x; }), 1e-9);
+}
+
+TEST(Theory, TheMeanOfEluHasNoSeam) {
+  EXPECT_NEAR(Elu::Mean(24.999) / Elu::Mean(25.001), 24.999 / 25.001, 1e-5);
+  EXPECT_NEAR(Elu::Mean(24.9999999), Elu::Mean(25.0000001), 1e-6);
+  EXPECT_TRUE(std::isfinite(Elu::Mean(1000)));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ if(PKG_CONFIG)
   file(GLOB_RECURSE pc ${work}/prefix/*/favor.pc)
   get_filename_component(pc_dir ${pc} DIRECTORY)
   execute_process(COMMAND ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${pc_dir}
-                          ${PKG_CONFIG} --define-prefix --cflags --libs favor
+                          ${PKG_CONFIG} --cflags --libs favor
                   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   separate_arguments(flags)
   run(${COMPILER} ${SOURCE}/examples/features.cc -o ${work}/by-pkg-config ${flags})

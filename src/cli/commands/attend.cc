@@ -55,7 +55,8 @@ void Run(Arguments& a) {
   CheckFiles("attend", {a.out, a.matrix, a.save_omega, a.grad_q, a.grad_k, a.grad_v},
              {a.q, a.k, a.v, a.mask, a.mean, a.features.omega(), a.grad_out});
   const Context context = a.run.Make();
-  const Tensor q = ReadRows(a.q), k = ReadRows(a.k), v = ReadRows(a.v);
+  const Tensor q = ReadRows(a.q), k = ReadMaskedRows(a.k, !a.mask.empty()),
+               v = ReadMaskedRows(a.v, !a.mask.empty());
   Tensor mask, mean;
   AttentionOptions& options = a.options;
   options.attention = a.attention;
@@ -112,8 +113,8 @@ void Run(Arguments& a) {
     PrintJson(summary);
     return;
   }
-  fmt::print("{}: {} attention, shape {}, {:.3g} s\n", a.out, a.attention, out.shape().ToString(),
-             seconds);
+  fmt::print("{}: {} attention, shape {}, {:.3g} s\n", Printable(a.out), a.attention,
+             out.shape().ToString(), seconds);
   if (backward) fmt::print("gradients in {:.3g} s\n", backward_seconds);
   if (report.empty_rows > 0) fmt::print("{} rows see no key: they are 0\n", report.empty_rows);
   if (report.nonpositive_rows > 0) {
@@ -162,7 +163,7 @@ void Declare(Options& options, Arguments& a) {
   options.Path("--grad-v", "GV.npy", a.grad_v, "Where the gradient of v goes");
   options.Integer("--chunk", {1, AttentionOptions::kMaxChunk}, a.chunk, "Rows of a causal chunk");
   options.Choice("--device", {"cpu", "cuda", "reference"}, a.device,
-                 "cpu, cuda or reference (plain loops in double)");
+                 "cpu, or reference: plain loops in double (cuda has no attention yet)");
   a.run.Add(options);
   options.Flag("--json", a.json, "Print what was done as JSON");
 }

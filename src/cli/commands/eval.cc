@@ -10,6 +10,7 @@
 #include "cli/files.h"
 #include "core/error_text.h"
 #include "core/json.h"
+#include "core/notice.h"
 #include "core/progress.h"
 #include "favor/train.h"
 
@@ -34,10 +35,8 @@ void Run(const Arguments& a) {
   const auto data = OpenData(run);
   if (a.data.empty() && !trained.fingerprint.empty() &&
       data->Fingerprint() != trained.fingerprint) {
-    fmt::print(stderr,
-               "favor: warning: {}: has changed since the model was trained; what was held out may "
-               "have been learned from\n",
-               Printable(run.data));
+    Warn(Printable(run.data),
+         "has changed since the model was trained; what was held out may have been learned from");
   }
   if (data->vocab() != model.config().vocab || data->classes() != model.config().classes) {
     Throw(ErrorCode::kInvalidData, Printable(run.data),
@@ -64,8 +63,9 @@ void Run(const Arguments& a) {
     progress.Update(i + 1, fmt::format("loss {:.4f}", score.MeanLoss()));
   }
   if (score.count == 0)
-    Throw(ErrorCode::kInvalidData, Printable(run.data), "its {} split holds nothing to ask for",
-          a.split);
+    Throw(ErrorCode::kInvalidData, Printable(run.data), "its {} split holds nothing to ask for{}",
+          a.split,
+          split == Split::kHeldOut ? " (a list for it is given with train --held-out)" : "");
   // Of an answer that is always the same: the most frequent target.
   int64_t most = 0;
   for (const auto& [target, count] : frequency) most = std::max(most, count);
@@ -73,7 +73,7 @@ void Run(const Arguments& a) {
   const SplitSummary summary = data->Summary(split);
   // Per word and character of the original text (Performers paper, A.1.1): a loss a token says
   // little across vocabularies.
-  const bool words = summary.words > 0 && data->classes() == 0;
+  const bool words = summary.words > 0 && run.task == "causal";
   const double word_perplexity = std::exp(score.MeanLoss() * summary.TokensPerWord()),
                bits_per_character = score.BitsPerToken() * summary.TokensPerCharacter();
   if (a.json) {

@@ -48,10 +48,7 @@ void Run(Arguments& arguments) {
   const FeaturePlan plan = arguments.features.Plan(Heads(x.shape()), dim, context.seed());
   Tensor result;
   if (arguments.log) {
-    std::vector<int64_t> sizes;
-    for (int axis = 0; axis < x.shape().rank(); ++axis) sizes.push_back(x.shape()[axis]);
-    sizes.back() = plan.width();
-    const Shape shape{std::span<const int64_t>(sizes)};
+    const Shape shape = x.shape().WithLast(plan.width());
     result = Tensor(shape, DataType::kF64);
     Tensor factors(shape, DataType::kF64);
     FeatureExponents(plan, x, context, result, factors);
@@ -77,7 +74,7 @@ void Run(Arguments& arguments) {
     }
     PrintJson(summary);
   } else {
-    fmt::print("{}: {} of shape {}, map {}, {} ω\n", arguments.out,
+    fmt::print("{}: {} of shape {}, map {}, {} ω\n", Printable(arguments.out),
                arguments.log ? "exponents" : "φ", result.shape().ToString(), plan.map().name,
                arguments.features.projection());
   }

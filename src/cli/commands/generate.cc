@@ -1,15 +1,18 @@
 // favor generate: a model goes on where a prompt ends.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include "cli/command.h"
 #include "cli/context_options.h"
 #include "cli/files.h"
 #include "core/error_text.h"
 #include "core/json.h"
+#include "core/notice.h"
 #include "core/progress.h"
 #include "core/stopwatch.h"
 #include "favor/generate.h"
@@ -60,7 +63,7 @@ std::vector<int32_t> PromptTokens(const Arguments& a, const Vocabulary& vocabula
 
 void WriteOut(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-    Throw(ErrorCode::kIo, "standard output", "writing failed");
+    throw std::system_error(errno, std::generic_category(), "writing to standard output");
 }
 
 // Text written as its tokens come. A character may take several: nothing is written while the end
@@ -151,11 +154,10 @@ void Run(const Arguments& a) {
   }
   const double seconds = watch.Seconds();
   if (cut) {
-    fmt::print(
-        stderr,
-        "favor: warning: generate: cut off after {} tokens, where the model's learned positions "
-        "end (rotary and sinusoidal ones do not)\n",
-        most);
+    Warn("generate",
+         "cut off after {} tokens, where the model's learned positions end (rotary and sinusoidal "
+         "ones do not)",
+         most);
   }
   const auto rate = [](auto tokens, double time) {
     return time > 0 ? static_cast<double>(tokens) / time : 0;
@@ -170,12 +172,12 @@ void Run(const Arguments& a) {
     return;
   }
   if (a.quiet) return;
-  fmt::print(
-      stderr,
-      "context: {} tokens, state {:.3f} MB; read {:.0f} tokens/s; generated {} tokens, {:.0f} "
+  Notice(fmt::format(
+      "context: {} token{}, state {:.3f} MB; read {:.0f} tokens/s; generated {} tokens, {:.0f} "
       "tokens/s\n",
-      decoder.tokens(), static_cast<double>(decoder.StateBytes()) / 1e6,
-      rate(prompt.size(), prefill), drawn, rate(drawn, seconds));
+      decoder.tokens(), decoder.tokens() == 1 ? "" : "s",
+      static_cast<double>(decoder.StateBytes()) / 1e6, rate(prompt.size(), prefill), drawn,
+      rate(drawn, seconds)));
 }
 
 void Declare(Options& options, Arguments& a) {

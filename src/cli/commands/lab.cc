@@ -8,6 +8,7 @@
 #include "cli/files.h"
 #include "core/error_text.h"
 #include "core/json.h"
+#include "core/notice.h"
 #include "favor/version.h"
 #include "io/atomic_file.h"
 #include "lab/experiment.h"
@@ -59,9 +60,7 @@ void Run(const Arguments& arguments) {
   io::WriteFileAtomically(results_path, results.dump(2) + "\n");
   io::WriteFileAtomically(report_path, report.ToHtml());
   if (report.plots_missing()) {
-    fmt::print(
-        stderr,
-        "favor: warning: lab: gnuplot is not installed or failed, the report has no plots\n");
+    Warn("lab", "gnuplot is not installed or failed, the report has no plots");
   }
   if (arguments.json) {
     PrintJson(results);

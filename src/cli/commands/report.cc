@@ -8,6 +8,7 @@
 #include "cli/files.h"
 #include "core/error_text.h"
 #include "core/json.h"
+#include "core/notice.h"
 #include "io/atomic_file.h"
 #include "lab/run_folder.h"
 #include "lab/run_report.h"
@@ -38,23 +39,20 @@ void Run(Arguments& a) {
   CheckFiles("report", {a.out}, inputs);
   a.options.command = "favor report";
   for (const std::string& folder : a.options.folders)
-    a.options.command += " " + lab::Quoted(folder);
+    a.options.command.append(" ").append(lab::Quoted(folder));
   if (!a.options.lengths.empty())
     a.options.command += fmt::format(" --lengths {}", fmt::join(a.options.lengths, ","));
-  if (a.options.folders.size() > 1) a.options.command += " --out " + lab::Quoted(a.out);
+  if (a.options.folders.size() > 1) a.options.command.append(" --out ").append(lab::Quoted(a.out));
   const Context context = a.run.Make();
   Json results = Json::object();
   const lab::Report report = lab::MakeRunReport(a.options, context, results);
   io::WriteFileAtomically(a.out, report.ToHtml());
   if (report.plots_missing())
-    fmt::print(
-        stderr,
-        "favor: warning: report: gnuplot is not installed or failed, the report has no plots\n");
-  for (const std::string& warning : report.warnings())
-    fmt::print(stderr, "favor: warning: report: {}\n", warning);
+    Warn("report", "gnuplot is not installed or failed, the report has no plots");
+  for (const std::string& warning : report.warnings()) Warn("report", "{}", warning);
   if (a.json) return PrintJson(results);
   fmt::print("{}\n{}\nreport  {}\n", report.tables()[0].ToText(), report.tables()[1].ToText(),
-             a.out);
+             Printable(a.out));
 }
 
 void Declare(Options& options, Arguments& a) {

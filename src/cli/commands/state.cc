@@ -48,8 +48,8 @@ void Print(const std::string& path, const AttentionState& state, bool json) {
   fmt::print(
       "{}: {} tokens, map {}, {} features, batch {}, {} heads of dim {}, values of dim {}, {} "
       "bytes\n",
-      path, state.tokens(), state.plan().map().name, state.plan().features(), state.batch(),
-      state.plan().heads(), state.plan().dim(), state.value_dim(), state.Bytes());
+      Printable(path), state.tokens(), state.plan().map().name, state.plan().features(),
+      state.batch(), state.plan().heads(), state.plan().dim(), state.value_dim(), state.Bytes());
 }
 
 // A new state that fits the keys and values.
@@ -67,14 +67,19 @@ AttentionState NewState(const Arguments& a, const Tensor& k, const Tensor& v, ui
   return AttentionState(plan, options);
 }
 
+bool Exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
 void Append(const Arguments& a) {
   a.features.Check("state");
   CheckFiles("state", {a.state}, {a.k, a.v, a.mask, a.mean, a.features.omega()});
   const Context context = a.run.Make();
   const io::FolderLock lock(a.state);  // two appends at once must not lose one
-  const Tensor k = ReadRows(a.k), v = ReadRows(a.v);
-  AttentionState state = std::filesystem::exists(a.state) ? AttentionState::Load(a.state)
-                                                          : NewState(a, k, v, context.seed());
+  const Tensor k = ReadMaskedRows(a.k, !a.mask.empty()), v = ReadMaskedRows(a.v, !a.mask.empty());
+  AttentionState state =
+      Exists(a.state) ? AttentionState::Load(a.state) : NewState(a, k, v, context.seed());
   Tensor mask;
   ConstView mask_view;
   if (!a.mask.empty()) {
@@ -105,7 +110,7 @@ void Read(const Arguments& a) {
                {"empty_rows", report.empty_rows}});
     return;
   }
-  fmt::print("{}: shape {}\n", a.out, out.shape().ToString());
+  fmt::print("{}: shape {}\n", Printable(a.out), out.shape().ToString());
   if (report.empty_rows + report.nonpositive_rows > 0) {
     fmt::print("{} rows see no key, {} have a denominator that is not positive: they are 0\n",
                report.empty_rows, report.nonpositive_rows);
@@ -114,6 +119,8 @@ void Read(const Arguments& a) {
 
 void Merge(const Arguments& a) {
   CheckFiles("state", {a.out}, {});
+  const io::FolderLock lock(
+      a.out);  // an append to an input that is also the output must not be lost
   AttentionState merged = AttentionState::Load(a.inputs[0]);
   for (size_t i = 1; i < a.inputs.size(); ++i) merged.Merge(AttentionState::Load(a.inputs[i]));
   merged.Save(a.out);

@@ -51,8 +51,8 @@ void Train(const Arguments& a) {
   fmt::print(
       "{}: {} pieces; {} bytes of text are {} tokens: {:.3f} tokens a word, {:.3f} bytes a "
       "token\n",
-      a.out, result.pieces, result.bytes, result.summary.tokens, result.summary.TokensPerWord(),
-      bytes_per_token);
+      Printable(a.out), result.pieces, result.bytes, result.summary.tokens,
+      result.summary.TokensPerWord(), bytes_per_token);
 }
 
 void Encode(const Arguments& a) {

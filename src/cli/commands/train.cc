@@ -1,14 +1,18 @@
 // favor train: learns a model from data; a run that was stopped goes on where it was.
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "cli/command.h"
 #include "cli/context_options.h"
 #include "cli/files.h"
 #include "cli/run_config_options.h"
 #include "core/error_text.h"
 #include "core/json.h"
+#include "core/notice.h"
 #include "favor/train.h"
 #include "lab/run_report.h"
+#include "models/checkpoint.h"
 
 namespace favor::cli {
 namespace {
@@ -41,14 +45,19 @@ Json ToJson(const TrainResult& result) {
 void WriteReport(const Arguments& a, const Context& context) {
   try {
     if (!lab::WriteRunReport(a.out, context, a.quiet))
-      fmt::print(stderr, "favor: warning: report: gnuplot is not installed or failed, no plots\n");
+      Warn("report", "gnuplot is not installed or failed, no plots");
   } catch (const Error& error) {
-    fmt::print(stderr, "favor: warning: report: {}\n", error.what());
+    Warn("report", "{}", error.what());
   }
 }
 
 void Print(const TrainResult& result, const Arguments& a) {
   if (a.json) return PrintJson(ToJson(result));
+  if (!result.loss) {  // no step was left
+    fmt::print("the run in '{}' is complete: {} steps, best loss {:.4f} at step {}\n",
+               Printable(a.out), result.steps, result.best_loss, result.best_step);
+    return;
+  }
   fmt::print("{} steps, {} tokens, {:.1f} s{}\n", result.steps, result.tokens, result.seconds,
              result.stopped_early ? " (stopped early)" : "");
   if (result.valid) {
@@ -73,7 +82,11 @@ void Run(const Arguments& a) {
   const TrainResult result =
       Train(config, {.out = a.out, .resume = a.resume, .quiet = a.quiet}, context);
   Print(result, a);
-  if (!a.no_report) WriteReport(a, context);
+  std::error_code ignored;
+  const bool done =
+      !result.loss &&
+      std::filesystem::exists(std::filesystem::path(a.out) / models::kReportName, ignored);
+  if (!a.no_report && !done) WriteReport(a, context);
 }
 
 void Declare(Options& options, Arguments& a) {

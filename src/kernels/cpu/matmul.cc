@@ -339,7 +339,7 @@ void Matmul(const MatmulArguments& arguments, const Context& context) {
               .columns = c.size(1),
               .depth = a.size(1),
               .add = add,
-              .bias = bias.data() == nullptr ? nullptr : bias.Data<float>(),
+              .bias = bias.empty() ? nullptr : bias.Data<float>(),
               .block_columns = BlockLength(c.size(1), kBlockColumns, kWidestVector)};
   if (all.rows <= kFewRows && all.a.column_step == 1 && all.b.row_step == 1)
     return ByDots(all, context);

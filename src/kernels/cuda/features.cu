@@ -2,6 +2,7 @@
 // those of kernels/maps/, compiled for the device.
 #include <cuda_runtime.h>
 
+#include <memory>
 #include <vector>
 
 #include "favor/error.h"
@@ -83,17 +84,18 @@ void Check(cudaError_t status) {
 class DeviceCopy {
  public:
   explicit DeviceCopy(const std::vector<float>& values) {
-    Check(cudaMalloc(&memory_, values.size() * sizeof(float)));
-    Check(
-        cudaMemcpy(memory_, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice));
+    float* memory = nullptr;
+    Check(cudaMalloc(&memory, values.size() * sizeof(float)));
+    memory_.reset(memory);
+    Check(cudaMemcpy(memory, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice));
   }
-  ~DeviceCopy() { cudaFree(memory_); }
-  DeviceCopy(const DeviceCopy&) = delete;
-  DeviceCopy& operator=(const DeviceCopy&) = delete;
-  const float* data() const { return memory_; }
+  const float* data() const { return memory_.get(); }
 
  private:
-  float* memory_ = nullptr;
+  struct Free {
+    void operator()(float* memory) const { cudaFree(memory); }
+  };
+  std::unique_ptr<float, Free> memory_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #ifndef FAVOR_KERNELS_MAPS_COS_H_
 #define FAVOR_KERNELS_MAPS_COS_H_
 
+#include <array>
 #include <cmath>
 
 #include "kernels/map.h"
@@ -21,10 +22,26 @@ struct Cos : GeneralizedMap<Cos> {
     return -Sine(u);
   }
 
-  static double ExactKernel(const Pair& pair) {
-    return std::exp(-(pair.xx + pair.yy) / 2) * std::cosh(pair.xy);
+  // (cos u + ε)² = ½ + ε² + 2ε cos u + ½ cos 2u: all moments are those of cosines, E cos iu cos jv
+  // = ½[e^{−‖ix+jy‖²/2} + e^{−‖ix−jy‖²/2}]. A quadrature would have to follow their waves.
+  static Moments Theory(const Pair& pair, const Law& law) {
+    if (law.norm != OmegaNorm::kChi) return {};
+    const auto product = [&](const std::array<double, 3>& waves) {
+      double sum = 0;
+      for (int i = 0; i < 3; ++i) {
+        for (int j = 0; j < 3; ++j) {
+          const double squares = i * i * pair.xx + j * j * pair.yy, cross = 2 * i * j * pair.xy;
+          sum += waves[static_cast<size_t>(i)] * waves[static_cast<size_t>(j)] *
+                 (std::exp(-(squares + cross) / 2) + std::exp(-(squares - cross) / 2)) / 2;
+        }
+      }
+      return sum;
+    };
+    const double e = law.epsilon;
+    return {.mean = product({e, 1, 0}),
+            .second = product({0.5 + e * e, 2 * e, 0.5}),
+            .cross = std::nullopt};
   }
-  static double Mean(double s) { return std::exp(-s * s / 2); }
 };
 
 }  // namespace favor::kernels

@@ -46,7 +46,8 @@ struct Exp : ExponentialMap {
                               e * e * (mean(2, 0) + mean(0, 2) + 4 * mean(1, 1)) +
                               2 * e * e * e * (mean(1, 0) + mean(0, 1)) + e * e * e * e,
                     .cross = std::nullopt};
-    if (e == 0) moments.cross = OrthogonalChiMean(pair.SumSquare() / 2, law.dim);
+    if (e == 0)
+      moments.cross = static_cast<double>(OrthogonalChiMean(pair.SumSquare() / 2, law.dim));
     return moments;
   }
 };

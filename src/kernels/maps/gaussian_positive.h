@@ -18,7 +18,7 @@ struct GaussianPositive : LinearExponentMap {
                                      .norm_slope = -2};
 
   static Moments Theory(const Pair& pair, const Law& law) {
-    return ExponentialMoments(std::exp(-(pair.xx + pair.yy)), pair.SumSquare() / 2, law);
+    return ExponentialMoments(-(pair.xx + pair.yy), pair.SumSquare() / 2, law);
   }
 };
 

@@ -17,7 +17,7 @@ struct GaussianTrigonometric : TrigonometricMap {
                                      .has_factor = true};
 
   static Moments Theory(const Pair& pair, const Law& law) {
-    return EvenMoments(1, -pair.DifferenceSquare() / 2, law);
+    return EvenMoments(0, -pair.DifferenceSquare() / 2, law);
   }
 };
 

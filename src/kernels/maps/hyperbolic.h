@@ -32,7 +32,7 @@ struct Hyperbolic : ExponentialMap {
   }
 
   static Moments Theory(const Pair& pair, const Law& law) {
-    return EvenMoments(std::exp(-(pair.xx + pair.yy) / 2), pair.SumSquare() / 2, law);
+    return EvenMoments(-(pair.xx + pair.yy) / 2, pair.SumSquare() / 2, law);
   }
 };
 

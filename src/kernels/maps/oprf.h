@@ -27,8 +27,7 @@ struct Oprf : LinearExponentMap {
   // weighting a χ(d) length by e^{2Ar²} rescales it by 1/B, which undoes B: the cross moment is
   // that of the positive map.
   static Moments Theory(const Pair& pair, const Law& law) {
-    Moments moments =
-        ExponentialMoments(std::exp(-(pair.xx + pair.yy) / 2), pair.SumSquare() / 2, law);
+    Moments moments = ExponentialMoments(-(pair.xx + pair.yy) / 2, pair.SumSquare() / 2, law);
     const auto d = static_cast<double>(law.dim);
     const double t = 1 - 8 * law.oprf_a;
     moments.second = std::exp(2 * pair.xy + d * std::log((1 + t) / 2) - d / 2 * std::log(t) +

@@ -19,7 +19,7 @@ struct Positive : LinearExponentMap {
                                      .norm_slope = -1};
 
   static Moments Theory(const Pair& pair, const Law& law) {
-    return ExponentialMoments(std::exp(-(pair.xx + pair.yy) / 2), pair.SumSquare() / 2, law);
+    return ExponentialMoments(-(pair.xx + pair.yy) / 2, pair.SumSquare() / 2, law);
   }
 };
 

@@ -21,7 +21,7 @@ struct Trigonometric : TrigonometricMap {
                                      .has_factor = true};
 
   static Moments Theory(const Pair& pair, const Law& law) {
-    return EvenMoments(std::exp((pair.xx + pair.yy) / 2), -pair.DifferenceSquare() / 2, law);
+    return EvenMoments((pair.xx + pair.yy) / 2, -pair.DifferenceSquare() / 2, law);
   }
 };
 

@@ -14,7 +14,7 @@ void Matmul(const MatmulArguments& arguments, const Context& context) {
   ParallelFor(context, c.size(0),
               [&, &a = a, &b = b, &c = c, &bias = bias, add = add](int64_t row) {
                 double* out = c_data + row * c.stride(0);
-                if (bias.data() != nullptr) {
+                if (!bias.empty()) {
                   std::copy_n(bias.Data<double>(), columns, out);
                 } else if (!add) {
                   std::fill_n(out, columns, 0.0);

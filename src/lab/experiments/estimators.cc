@@ -67,15 +67,15 @@ class EstimatorStudy {
       : run_(run), progress_("estimators", Steps(), run.quiet) {}
 
   void Run() {
-    run_.report.AddText(
-        fmt::format("A feature map turns a kernel into a dot product of random features: the mean "
-                    "of φ(x)·φ(y) over draws of ω is "
-                    "K(x, y). Here the mean and the spread of {} draws of every map stand beside "
-                    "what the formulas predict "
-                    "(docs/mathematics.md). |z| is the distance of the mean from K in standard "
-                    "errors: above 4 it is a bias, which only "
-                    "hadamard and givens may have (below 1 % and 2.5 % of K).",
-                    run_.draws));
+    run_.report.AddText(fmt::format(
+        "A feature map turns a kernel into a dot product of random features: the mean "
+        "of φ(x)·φ(y) over draws of ω is "
+        "K(x, y). Here the mean and the spread of {} draws of every map stand beside "
+        "what the formulas predict "
+        "(docs/mathematics.md). |z| is the distance of the mean from K in standard "
+        "errors: above 4 it is a bias, which only "
+        "hadamard and givens may have (below 1 % and 2.5 % of K where d is a power of two).",
+        run_.draws));
     CompareAll();
     Sweep("Error against the number of features",
           "Lines: predicted; points: measured. Every estimator falls like 1/√m; orthogonal rows "

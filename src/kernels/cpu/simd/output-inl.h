@@ -51,7 +51,7 @@ HWY_INLINE RowCounts StoreEmpty(const OutputRows& out, int64_t row, int64_t valu
 // finite.
 HWY_INLINE int64_t StoreGradient(const View& to, int64_t begin, int64_t count, const float* from,
                                  int64_t step, double scale, bool add) {
-  if (to.data() == nullptr) return 0;
+  if (to.empty()) return 0;
   const int64_t columns = to.size(1);
   int64_t unusable = 0;
   for (int64_t row = 0; row < count; ++row, from += step) {
