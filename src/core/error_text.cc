@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "core/utf8.h"
@@ -14,18 +15,21 @@ namespace {
 
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// Levenshtein distance with one row of memory.
+// Letters to insert, delete, replace or swap with the next, at least.
 size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> before, row(b.size() + 1), next(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
+    next[0] = i + 1;
     for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replace = diagonal + (Lower(a[i]) != Lower(b[j]));
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replace});
+      const bool same = Lower(a[i]) == Lower(b[j]);
+      next[j + 1] = std::min({next[j] + 1, row[j + 1] + 1, row[j] + (same ? 0 : 1)});
+      const bool swapped =
+          i > 0 && j > 0 && Lower(a[i]) == Lower(b[j - 1]) && Lower(a[i - 1]) == Lower(b[j]);
+      if (swapped) next[j + 1] = std::min(next[j + 1], before[j - 1] + 1);
     }
+    before = row;
+    std::swap(row, next);
   }
   return row[b.size()];
 }

@@ -83,7 +83,7 @@ TEST_F(FeaturesCommand, RefusesWrongUsage) {
   ExpectError(Run({"--threads", "0"}), 2, "--threads");
   ExpectError(Run({"--scale", "0"}), 2, "--scale");
   ExpectError(Run({"--scale", "nan"}), 2, "--scale");
-  ExpectError(Run({"--omega-norm", "two"}), 2, "expected chi or sqrt-d");
+  ExpectError(Run({"--omega-norm", "two"}), 2, "(one of: chi, sqrt-d)");
   ExpectError(Run({"--map", "oprf", "--omega-norm", "sqrt-d"}), 2, "right only with chi");
   ExpectError(Run({"--map", "oprf", "--oprf-a", "1"}), 2, "below 1/8");
   ExpectError(Run({"--kernel-epsilon", "1e-4"}), 2, "takes none");

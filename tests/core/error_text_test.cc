@@ -15,6 +15,7 @@ TEST(Suggest, NamesTheNearestOrAll) {
   EXPECT_EQ(Suggest("oprf2", kNames), " (did you mean 'oprf'?)");
   EXPECT_EQ(Suggest("something", kNames), " (one of: positive, oprf, orthogonal, relu)");
   EXPECT_EQ(Suggest("", kNames), " (one of: positive, oprf, orthogonal, relu)");
+  EXPECT_EQ(Suggest("rleu", kNames), " (did you mean 'relu'?)");
   EXPECT_EQ(Suggest("rule", kNames), " (one of: positive, oprf, orthogonal, relu)");
   EXPECT_EQ(Suggest("x", {}), "");
 }
