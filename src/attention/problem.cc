@@ -171,6 +171,7 @@ Problem CheckProblem(ConstView q, ConstView k, ConstView v, const AttentionOptio
     Throw(ErrorCode::kInvalidOption, "chunk", "given {}, expected 1 to {}", options.chunk,
           AttentionOptions::kMaxChunk);
   }
+  problem.chunk = options.chunk;
   problem.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(problem.dim)));
   if (!std::isfinite(problem.scale))
     Throw(ErrorCode::kInvalidOption, "scale", "given {}, expected a finite number", problem.scale);

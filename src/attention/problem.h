@@ -15,6 +15,7 @@ struct Problem {
   int64_t batch, heads, kv_heads, query_length, key_length, dim, value_dim;
   bool causal;
   double scale;
+  int64_t chunk;            // rows of a causal chunk
   std::vector<float> mask;  // [batch, kv_heads, key_length]; empty: all keys exist
   Shape output_shape;       // of the caller's rank
 

@@ -165,10 +165,11 @@ void AttentionState::Append(ConstView k, ConstView v, const Context& context, Co
   CheckKeys(*impl_, k, v);
   const int64_t length = k.AsRank4().size(2);
   const std::vector<float> mask = CheckedMask(*impl_, k, v, key_mask);
-  ParallelFor(context, impl_->Groups(), [&](int64_t group) {
+  SumCounts(context, impl_->Groups(), [&](int64_t group) {
     const GroupRows rows(*impl_, group);
-    kernels::cpu::AppendKeys(rows.Features(), rows.Keys(k, v, mask), 0, length, context,
-                             impl_->states[static_cast<size_t>(group)]);
+    return kernels::cpu::AppendKeys(
+        {.features = rows.Features(), .context = context, .keys = rows.Keys(k, v, mask)},
+        {0, length}, impl_->states[static_cast<size_t>(group)]);
   });
 }
 
@@ -180,10 +181,11 @@ Tensor AttentionState::Attend(ConstView q, const Context& context, AttentionRepo
   const AttentionReport result = SumCounts(context, impl_->Groups() * reads, [&](int64_t piece) {
     const GroupRows rows(*impl_, piece / reads);
     const int64_t begin = piece % reads * kReadRows;
-    return kernels::cpu::ReadQueries(rows.Features(), rows.Queries(q), begin,
-                                     std::min(length, begin + kReadRows),
-                                     impl_->states[static_cast<size_t>(piece / reads)], context,
-                                     {.output = to.At(rows.batch).At(rows.head)});
+    return kernels::cpu::ReadQueries(
+        {.features = rows.Features(), .context = context, .queries = rows.Queries(q)},
+        {begin, std::min(length, begin + kReadRows)},
+        impl_->states[static_cast<size_t>(piece / reads)],
+        {.output = to.At(rows.batch).At(rows.head)});
   });
   if (report != nullptr) *report = result;
   return out;
@@ -215,9 +217,11 @@ void AttentionState::ContinueInto(ConstView q, ConstView k, ConstView v, const C
   const View to = out.AsRank4();
   const AttentionReport result = SumCounts(context, impl_->Groups(), [&](int64_t group) {
     const GroupRows rows(*impl_, group);
-    return kernels::cpu::Causal(rows.Features(), rows.Queries(q), rows.Keys(k, v, mask), 0, length,
-                                kernels::cpu::kDefaultChunk, context,
-                                impl_->states[static_cast<size_t>(group)],
+    return kernels::cpu::Causal({.features = rows.Features(),
+                                 .context = context,
+                                 .queries = rows.Queries(q),
+                                 .keys = rows.Keys(k, v, mask)},
+                                {0, length}, impl_->states[static_cast<size_t>(group)],
                                 {.output = to.At(rows.batch).At(rows.head)});
   });
   if (report != nullptr) *report = result;
@@ -230,11 +234,11 @@ AttentionState::Parts AttentionState::Read(ConstView q, const Context& context) 
               Tensor(WithLast(q.shape(), {impl_->value_dim}, 1), DataType::kF64),
               Tensor(rows_shape, DataType::kF64)};
   const int64_t length = q.AsRank4().size(2);
-  ParallelFor(context, impl_->Groups(), [&](int64_t group) {
+  SumCounts(context, impl_->Groups(), [&](int64_t group) {
     const GroupRows rows(*impl_, group);
-    kernels::cpu::ReadQueries(
-        rows.Features(), rows.Queries(q), 0, length, impl_->states[static_cast<size_t>(group)],
-        context,
+    return kernels::cpu::ReadQueries(
+        {.features = rows.Features(), .context = context, .queries = rows.Queries(q)}, {0, length},
+        impl_->states[static_cast<size_t>(group)],
         {.log_scale = parts.log_scale.Data<double>() + group * length,
          .numerator = parts.numerator.Data<double>() + group * length * impl_->value_dim,
          .denominator = parts.denominator.Data<double>() + group * length});
