@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -28,29 +27,13 @@ void RefuseLinearOptions(const AttentionOptions& options) {
   }
 }
 
-kernels::RowCounts Dispatch(const attention::ForwardCall& call) {
-  const AttentionOptions& options = call.options;
-  if (options.attention == "linear")
-    return options.compat == Compat::kNone ? attention::Linear(call) : attention::Compatible(call);
-  RefuseLinearOptions(options);
-  if (options.attention == "exact") return attention::Exact(call);
-  if (options.attention == "identity") return attention::Identity(call);
-  if (options.attention == "uniform") return attention::Uniform(call);
-  Throw(ErrorCode::kInvalidOption, "attention", "unknown name '{}'{}", Printable(options.attention),
-        Suggest(options.attention, AttentionNames()));
-}
-
-// The fast linear kernels find numbers out of range while they work; for others they are looked for
-// before.
-bool LooksForItself(const AttentionOptions& options) {
-  return options.attention == "linear" && options.compat == Compat::kNone && !options.reference;
-}
-
 kernels::RowCounts Run(const attention::ForwardCall& call) {
-  if (!LooksForItself(call.options)) attention::CheckRanges(call.problem);
-  const kernels::RowCounts counts = Dispatch(call);
-  const bool looked = call.options.attention == "linear" || call.options.attention == "exact";
-  if (counts.unusable == 0 && (looked || AllFinite(call.out))) return counts;
+  const attention::AttentionKind& kind = call.problem.kind;
+  const bool fast = !call.options.reference && call.options.compat == Compat::kNone;
+  if (!kind.checks_ranges || !fast) attention::CheckRanges(call.problem);
+  if (!kind.takes_plan) RefuseLinearOptions(call.options);
+  const kernels::RowCounts counts = kind.forward(call);
+  if (counts.unusable == 0 && (kind.checks_results || AllFinite(call.out))) return counts;
   attention::CheckRanges(call.problem);
   Throw(ErrorCode::kInvalidData, "attend", "the result exceeds the range of {}{}",
         Name(call.out.type()),
@@ -111,12 +94,6 @@ int64_t AttentionRecord::Bytes() const {
   return bytes;
 }
 
-std::span<const std::string_view> AttentionNames() {
-  static constexpr std::array<std::string_view, 4> kNames = {"exact", "linear", "identity",
-                                                             "uniform"};
-  return kNames;
-}
-
 namespace {
 
 void AttendChecked(const attention::Problem& problem, ConstView q, ConstView k, ConstView v,
@@ -129,7 +106,7 @@ void AttendChecked(const attention::Problem& problem, ConstView q, ConstView k, 
                            {"key_mask", options.key_mask},
                            {"key_mean", options.key_mean}},
                           options.reference);
-  AttentionRecord::Impl recorded{.attention = options.attention,
+  AttentionRecord::Impl recorded{.kind = &problem.kind,
                                  .q = q.shape(),
                                  .k = k.shape(),
                                  .v = v.shape(),
@@ -176,8 +153,7 @@ Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options
   attention::Problem problem =
       attention::CheckProblem(q, k, k, options);  // the keys stand in for values of their length
   AttentionOptions one_plan = options;
-  if (options.attention == "linear")
-    one_plan.plan = attention::ChoosePlan(problem, options, context);
+  if (problem.kind.takes_plan) one_plan.plan = attention::ChoosePlan(problem, options, context);
   const int64_t length = problem.key_length;
   std::vector<int64_t> sizes;
   for (int axis = 0; axis < q.rank(); ++axis) sizes.push_back(q.size(axis));

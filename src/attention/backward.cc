@@ -40,7 +40,7 @@ void CheckRecord(const AttentionRecord::Impl* given, const attention::Problem& p
   if (given == nullptr || given->log_sum.empty())
     Throw(ErrorCode::kInvalidData, kWho, "given a record that no call has filled");
   const AttentionRecord::Impl& record = *given;
-  if (record.attention != options.attention) refuse("the kind of attention");
+  if (record.kind != &problem.kind) refuse("the kind of attention");
   if (record.q != q.shape() || record.k != k.shape() || record.v != v.shape()) refuse("a shape");
   if (record.causal != options.causal) refuse("causal");
   if (record.renormalize != options.renormalize) refuse("renormalize");
@@ -48,7 +48,7 @@ void CheckRecord(const AttentionRecord::Impl* given, const attention::Problem& p
   if (record.centred != options.center_keys || record.frozen_mean != HasMean(options))
     refuse("key centring");
   if (record.mask_hash != attention::HashOf(problem.mask)) refuse("the key mask");
-  if (options.attention == "linear" && options.plan) {
+  if (problem.kind.takes_plan && options.plan) {
     const kernels::HeadFeatures& features = *record.heads[0].features;
     if (options.plan->map().name != features.map->traits->info.name ||
         options.plan->features() != features.omega.features)
@@ -156,18 +156,8 @@ void AttendBackwardInto(ConstView q, ConstView k, ConstView v, ConstView out, Co
       std::all_of(call.delta.begin(), call.delta.end(), [](double x) { return std::isfinite(x); });
   kernels::RowCounts counts;
   if (!finite) counts.unusable = 1;
-  if (options.attention == "linear") {
-    counts += attention::LinearBackward(call);
-  } else if (options.attention == "exact") {
-    counts += attention::ExactBackward(call);
-  } else if (options.attention == "identity") {
-    attention::IdentityBackward(call);
-  } else {
-    attention::UniformBackward(call);
-  }
-  // The fast kernels look at what they store.
-  const bool looked =
-      !options.reference && (options.attention == "linear" || options.attention == "exact");
+  counts += problem.kind.backward(call);
+  const bool looked = problem.kind.checks_results && !options.reference;
   if (counts.unusable == 0 &&
       (looked || (AllFinite(grad_q) && AllFinite(grad_k) && AllFinite(grad_v))))
     return;

@@ -122,6 +122,7 @@ class LinearCall {
 }  // namespace
 
 RowCounts Linear(const ForwardCall& call) {
+  if (call.options.compat != Compat::kNone) return Compatible(call);
   const HeadMaker maker(call.problem, call.options, call.context);
   const bool reference = call.options.reference;
   return LinearCall(call, reference ? kernels::reference::kLinear : kernels::cpu::kLinear, maker)

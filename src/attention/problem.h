@@ -10,7 +10,10 @@
 
 namespace favor::attention {
 
+struct AttentionKind;  // kinds.h
+
 struct Problem {
+  const AttentionKind& kind;
   ConstView q, k, v;  // [batch, heads or kv_heads, length, dim]
   int64_t batch, heads, kv_heads, query_length, key_length, dim, value_dim;
   bool causal;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention/kinds.h"
 #include "attention/problem.h"
 #include "attention/state_impl.h"
 #include "core/error_text.h"
@@ -11,6 +12,8 @@
 
 namespace favor::layers {
 namespace {
+
+using attention::ContextMemory;
 
 // Numbers of a file, of the expected shape and finite (maxima of empty states aside).
 template <class T>
@@ -79,9 +82,11 @@ AttentionMemory::AttentionMemory(const AttentionShape& shape, const AttentionOpt
       query_tail_(std::max<int64_t>(0, shape.convolution - 1), shape.width),
       key_tail_(std::max<int64_t>(0, shape.convolution - 1), shape.kv_width()),
       value_tail_(std::max<int64_t>(0, shape.convolution - 1), shape.kv_width()) {
-  if (options.attention == "linear")
+  const ContextMemory memory = attention::FindKind(options.attention).memory;
+  if (memory == ContextMemory::kPrefixState)
     state_.emplace(*options.plan, StateOptions{.value_dim = shape.dim()});
-  if (options.attention == "uniform") sums_.assign(static_cast<size_t>(shape.kv_width()), 0.0);
+  if (memory == ContextMemory::kSumOfValues)
+    sums_.assign(static_cast<size_t>(shape.kv_width()), 0.0);
 }
 
 AttentionMemory AttentionMemory::Clone() const {
@@ -100,14 +105,19 @@ AttentionMemory AttentionMemory::Clone() const {
 void AttentionMemory::Attend(const Context& context, View q, View k, View v, View out) {
   const int64_t length = q.size(0);
   const auto heads = [&](const View& view) { return AsHeads(view, 1, length, shape_.dim()); };
-  if (state_) {
-    state_->ContinueInto(heads(q), heads(k), heads(v), context, heads(out));
-  } else if (options_.attention == "exact") {
-    AttendExactly(context, q, k, v, out);
-  } else if (options_.attention == "uniform") {
-    AttendUniformly(v, out);
-  } else {  // identity: a row attends to itself alone
-    AttendInto(heads(q), heads(k), heads(v), options_, context, heads(out));
+  switch (attention::FindKind(options_.attention).memory) {
+    case ContextMemory::kPrefixState:
+      state_->ContinueInto(heads(q), heads(k), heads(v), context, heads(out));
+      break;
+    case ContextMemory::kKeysAndValues:
+      AttendExactly(context, q, k, v, out);
+      break;
+    case ContextMemory::kSumOfValues:
+      AttendUniformly(v, out);
+      break;
+    case ContextMemory::kNothing:  // a row attends to itself alone
+      AttendInto(heads(q), heads(k), heads(v), options_, context, heads(out));
+      break;
   }
   tokens_ += length;
 }

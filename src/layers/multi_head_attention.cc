@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "attention/kinds.h"
+
 namespace favor::layers {
 
 MultiHeadAttention::MultiHeadAttention(ParameterSet& parameters, const std::string& name,
@@ -54,7 +56,7 @@ void MultiHeadAttention::Projection::Backward(const Context& context, const Sequ
 }
 
 void MultiHeadAttention::Redraw(uint64_t seed, uint64_t redraw) {
-  if (options_.attention != "linear") return;
+  if (!attention::FindKind(options_.attention).takes_plan) return;
   options_.plan = FeaturePlan::Draw(options_.features, shape_.heads, shape_.dim(), seed, redraw);
 }
 
@@ -85,7 +87,7 @@ MultiHeadAttention::Workspace MultiHeadAttention::PlanWorkspace(Arena& arena, in
 
 int64_t MultiHeadAttention::RecordBytes(int64_t batch, int64_t length) const {
   int64_t bytes = batch * shape_.heads * length * static_cast<int64_t>(sizeof(double));
-  if (options_.attention != "linear" || options_.causal) return bytes;
+  if (!attention::FindKind(options_.attention).takes_plan || options_.causal) return bytes;
   // One state a head: S, z and c in double.
   const auto map = std::ranges::find(Maps(), options_.features.map, &FeatureMapInfo::name);
   const int64_t columns = options_.features.features * (map == Maps().end() ? 1 : map->parts);
