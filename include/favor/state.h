@@ -59,7 +59,7 @@ class AttentionState {
                   ConstView key_mask = {}, AttentionReport* report = nullptr);
 
   // The same into memory of the caller, [.., H, L, value_dim] f32.
-  void ContinueInto(ConstView q, ConstView k, ConstView v, const Context& context, View out,
+  void ContinueInto(const AttentionInputs& inputs, const Context& context, View out,
                     ConstView key_mask = {}, AttentionReport* report = nullptr);
 
   AttentionState Clone() const;  // to go on from one context in two ways

@@ -3,12 +3,11 @@
 #include <utility>
 #include <vector>
 
-#include "attention/attend.h"
+#include "attention/check_outputs.h"
 #include "attention/kinds.h"
 #include "attention/linear_heads.h"
 #include "attention/record.h"
 #include "core/error_text.h"
-#include "core/overlap.h"
 #include "favor/attention.h"
 
 namespace favor {
@@ -53,31 +52,6 @@ kernels::OutputRows ForwardCall::Rows(int64_t group) const {
               record == nullptr ? nullptr : record->log_sum.data() + group * problem.query_length};
 }
 
-void CheckOutputs(std::string_view who, const std::vector<NamedOutput>& outputs,
-                  const std::vector<NamedArray>& inputs, bool reference) {
-  const DataType type = reference ? DataType::kF64 : DataType::kF32;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const auto& [name, array, shape] = outputs[i];
-    if (array.data() == nullptr || array.shape() != shape || array.type() != type ||
-        array.device().kind != DeviceKind::kCpu) {
-      Throw(ErrorCode::kInvalidData, who, "{}: given {} {} on {}, expected {} {} on the cpu", name,
-            Name(array.type()), array.shape().ToString(), Name(array.device()), Name(type),
-            shape.ToString());
-    }
-    if (OverlapsItself(array))
-      Throw(ErrorCode::kInvalidData, who, "{}: given an array whose elements share memory", name);
-    for (const NamedArray& input : inputs) {
-      if (Overlap(array, input.array))
-        Throw(ErrorCode::kInvalidData, who, "{}: given memory that {} uses too", name, input.name);
-    }
-    for (size_t j = 0; j < i; ++j) {
-      if (Overlap(array, outputs[j].array))
-        Throw(ErrorCode::kInvalidData, who, "{}: given memory that {} uses too", name,
-              outputs[j].name);
-    }
-  }
-}
-
 }  // namespace attention
 
 AttentionRecord::AttentionRecord() : impl_(std::make_unique<Impl>()) {}
@@ -96,9 +70,11 @@ int64_t AttentionRecord::Bytes() const {
 
 namespace {
 
-void AttendChecked(const attention::Problem& problem, ConstView q, ConstView k, ConstView v,
+void AttendChecked(const attention::Problem& problem, const AttentionInputs& inputs,
                    const AttentionOptions& options, const Context& context, View out,
-                   AttentionReport* report, AttentionRecord* record) {
+                   const AttentionExtras& extras) {
+  const auto& [q, k, v] = inputs;
+  const auto& [report, record] = extras;
   attention::CheckOutputs("attend", {{"out", out, problem.output_shape}},
                           {{"q", q},
                            {"k", k},
@@ -133,18 +109,17 @@ void AttendChecked(const attention::Problem& problem, ConstView q, ConstView k, 
 
 }  // namespace
 
-void AttendInto(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
-                const Context& context, View out, AttentionReport* report,
-                AttentionRecord* record) {
-  AttendChecked(attention::CheckProblem(q, k, v, options), q, k, v, options, context, out, report,
-                record);
+void AttendInto(const AttentionInputs& inputs, const AttentionOptions& options,
+                const Context& context, View out, const AttentionExtras& extras) {
+  const attention::Problem problem = attention::CheckProblem(inputs.q, inputs.k, inputs.v, options);
+  AttendChecked(problem, inputs, options, context, out, extras);
 }
 
 Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
-              const Context& context, AttentionReport* report, AttentionRecord* record) {
+              const Context& context, const AttentionExtras& extras) {
   const attention::Problem problem = attention::CheckProblem(q, k, v, options);
   Tensor out(problem.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
-  AttendChecked(problem, q, k, v, options, context, out, report, record);
+  AttendChecked(problem, {q, k, v}, options, context, out, extras);
   return out;
 }
 

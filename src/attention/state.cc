@@ -195,12 +195,13 @@ Tensor AttentionState::Continue(ConstView q, ConstView k, ConstView v, const Con
                                 ConstView key_mask, AttentionReport* report) {
   CheckQueries(*impl_, q);
   Tensor out(WithLast(q.shape(), {impl_->value_dim}, 1));
-  ContinueInto(q, k, v, context, out, key_mask, report);
+  ContinueInto({q, k, v}, context, out, key_mask, report);
   return out;
 }
 
-void AttentionState::ContinueInto(ConstView q, ConstView k, ConstView v, const Context& context,
-                                  View out, ConstView key_mask, AttentionReport* report) {
+void AttentionState::ContinueInto(const AttentionInputs& inputs, const Context& context, View out,
+                                  ConstView key_mask, AttentionReport* report) {
+  const ConstView &q = inputs.q, &k = inputs.k, &v = inputs.v;
   CheckQueries(*impl_, q);
   CheckKeys(*impl_, k, v);
   const int64_t length = q.AsRank4().size(2);

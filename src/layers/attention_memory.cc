@@ -107,7 +107,7 @@ void AttentionMemory::Attend(const Context& context, View q, View k, View v, Vie
   const auto heads = [&](const View& view) { return AsHeads(view, 1, length, shape_.dim()); };
   switch (attention::FindKind(options_.attention).memory) {
     case ContextMemory::kPrefixState:
-      state_->ContinueInto(heads(q), heads(k), heads(v), context, heads(out));
+      state_->ContinueInto({heads(q), heads(k), heads(v)}, context, heads(out));
       break;
     case ContextMemory::kKeysAndValues:
       AttendExactly(context, q, k, v, out);
@@ -116,7 +116,7 @@ void AttentionMemory::Attend(const Context& context, View q, View k, View v, Vie
       AttendUniformly(v, out);
       break;
     case ContextMemory::kNothing:  // a row attends to itself alone
-      AttendInto(heads(q), heads(k), heads(v), options_, context, heads(out));
+      AttendInto({heads(q), heads(k), heads(v)}, options_, context, heads(out));
       break;
   }
   tokens_ += length;

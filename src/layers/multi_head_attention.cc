@@ -125,8 +125,8 @@ void MultiHeadAttention::Forward(const Context& context, const Rows& rows, Const
   if (memory != nullptr) {
     memory->Attend(context, a.q, a.k, a.v, a.attended);
   } else {
-    AttendInto(heads(a.q), heads(a.k), heads(a.v), OptionsFor(rows, x.type()), context,
-               heads(a.attended), nullptr, training ? &a.record : nullptr);
+    AttendInto({heads(a.q), heads(a.k), heads(a.v)}, OptionsFor(rows, x.type()), context,
+               heads(a.attended), {.record = training ? &a.record : nullptr});
   }
   output_.Forward(context, a.attended, y);
 }
@@ -139,9 +139,13 @@ void MultiHeadAttention::Backward(const Context& context, const Rows& rows, Cons
   const auto heads = [&](const View& view) {
     return AsHeads(view, sequences.batch, sequences.length, shape_.dim());
   };
-  AttendBackwardInto(heads(a.q), heads(a.k), heads(a.v), heads(a.attended), heads(w.grad_attended),
-                     OptionsFor(rows, x.type()), context, &a.record, heads(w.grad_q),
-                     heads(w.grad_k), heads(w.grad_v));
+  AttendBackwardInto({.q = heads(a.q),
+                      .k = heads(a.k),
+                      .v = heads(a.v),
+                      .out = heads(a.attended),
+                      .grad_out = heads(w.grad_attended)},
+                     OptionsFor(rows, x.type()), context, &a.record,
+                     {heads(w.grad_q), heads(w.grad_k), heads(w.grad_v)});
   if (rows.rotary != nullptr) {
     rows.rotary->Rotate(context, sequences.length, /*back=*/true, w.grad_q);
     rows.rotary->Rotate(context, sequences.length, /*back=*/true, w.grad_k);
