@@ -5,9 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "attention/check_outputs.h"
 #include "attention/linear_heads.h"
 #include "attention/problem.h"
 #include "attention/state_impl.h"
+#include "core/element.h"
 #include "core/error_text.h"
 #include "core/parallel.h"
 #include "kernels/linear_attention.h"
@@ -49,22 +51,6 @@ void CheckKeys(const AttentionState::Impl& impl, const ConstView& k, const Const
   }
 }
 
-// The expanded mask; keys and values that exist are in range.
-std::vector<float> CheckedMask(const AttentionState::Impl& impl, const ConstView& k,
-                               const ConstView& v, const ConstView& key_mask) {
-  const ConstView k4 = k.AsRank4();
-  std::vector<float> mask = attention::ExpandMask(key_mask, impl.batch, k4.size(1), k4.size(2));
-  attention::CheckKeyRange(k, mask, impl.scale);
-  double mean = 0;
-  for (const double value : impl.mean) mean = std::max(mean, std::fabs(value));
-  const auto d = static_cast<double>(impl.plan.dim());
-  if (impl.scale * mean * mean * d > kernels::kLargestNorm)
-    Throw(ErrorCode::kInvalidData, kWho, "given a key mean up to {:.3g}, which is out of range",
-          mean);
-  attention::CheckValueRange(v, mask);
-  return mask;
-}
-
 Shape WithLast(const Shape& shape, std::vector<int64_t> last, int drop) {
   std::vector<int64_t> sizes;
   for (int axis = 0; axis < shape.rank() - drop; ++axis) sizes.push_back(shape[axis]);
@@ -100,6 +86,44 @@ struct GroupRows {
  public:
   int64_t batch, head;
 };
+
+// Keys and mean may each be in range and their difference not.
+void CheckCentredRange(const AttentionState::Impl& impl, const ConstView& k,
+                       const std::vector<float>& mask) {
+  if (impl.mean.empty()) return;
+  double mean = 0;
+  for (const double value : impl.mean) mean = std::max(mean, std::fabs(value));
+  const auto d = static_cast<double>(impl.plan.dim());
+  if (impl.scale * mean * mean * d > kernels::kLargestNorm)
+    Throw(ErrorCode::kInvalidData, kWho, "given a key mean up to {:.3g}, which is out of range",
+          mean);
+  const double most = mean + LargestAbsolute(k);  // NaN where a masked key is
+  if (impl.scale * most * most * d <= kernels::kLargestNorm) return;
+  for (int64_t group = 0; group < impl.Groups(); ++group) {
+    const kernels::KeyRows rows = GroupRows(impl, group).Keys(k, k, mask);
+    for (int64_t row = 0; row < rows.keys.size(0); ++row) {
+      if (rows.mask != nullptr && rows.mask[row] == 0) continue;
+      double square = 0;
+      for (int64_t i = 0; i < rows.keys.size(1); ++i)
+        square += std::pow(ElementAt(rows.keys, row, i) - rows.mean[i], 2);
+      if (impl.scale * square > kernels::kLargestNorm)
+        Throw(ErrorCode::kInvalidData, kWho,
+              "k: given row {} at a distance of {:.3g} from the key mean, which is out of range",
+              row, std::sqrt(square));
+    }
+  }
+}
+
+// The expanded mask; keys and values that exist are in range.
+std::vector<float> CheckedMask(const AttentionState::Impl& impl, const ConstView& k,
+                               const ConstView& v, const ConstView& key_mask) {
+  const ConstView k4 = k.AsRank4();
+  std::vector<float> mask = attention::ExpandMask(key_mask, impl.batch, k4.size(1), k4.size(2));
+  attention::CheckKeyRange(k, mask, impl.scale);
+  CheckCentredRange(impl, k, mask);
+  attention::CheckValueRange(v, mask);
+  return mask;
+}
 
 template <class Work>
 AttentionReport SumCounts(const Context& context, int64_t pieces, const Work& work) {
@@ -210,11 +234,9 @@ void AttentionState::ContinueInto(const AttentionInputs& inputs, const Context& 
           length, k.AsRank4().size(2));
   }
   const std::vector<float> mask = CheckedMask(*impl_, k, v, key_mask);
-  const Shape expected = WithLast(q.shape(), {impl_->value_dim}, 1);
-  if (out.data() == nullptr || out.type() != DataType::kF32 || out.shape() != expected) {
-    Throw(ErrorCode::kInvalidData, kWho, "out: given shape {}, expected {} in f32",
-          out.shape().ToString(), expected.ToString());
-  }
+  attention::CheckOutputs(kWho, {{"out", out, WithLast(q.shape(), {impl_->value_dim}, 1)}},
+                          {{"q", q}, {"k", k}, {"v", v}, {"key_mask", key_mask}},
+                          /*reference=*/false);
   const View to = out.AsRank4();
   const AttentionReport result = SumCounts(context, impl_->Groups(), [&](int64_t group) {
     const GroupRows rows(*impl_, group);
