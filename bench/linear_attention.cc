@@ -14,31 +14,35 @@
 namespace favor {
 namespace {
 
-constexpr int64_t kRows = 4096, kDim = 64, kFeatures = 256, kChunk = kernels::cpu::kDefaultChunk;
+constexpr int64_t kRows = 4096, kDim = 64, kFeatures = 256;
+constexpr kernels::RowRange kAll{0, kRows};
+
+void Keep(const kernels::RowCounts& counts) { benchmark::DoNotOptimize(counts); }
 
 struct Setup {
   explicit Setup(const std::string& map)
       : plan(FeaturePlan::Draw({.map = map, .features = kFeatures}, 1, kDim, 1)),
-        head(plan.impl().Head(0)),
-        state(head.Width(), kDim),
-        adjoint(head.Width(), kDim) {
-    kernels::cpu::AppendKeys(head, keys, 0, kRows, context, state);
-    kernels::cpu::ReadQueries(head, queries, 0, kRows, state, context,
-                              {.output = out, .log_sum = log_sum.data()});
-    kernels::cpu::AppendQueries(head, queries, gradients, 0, kRows, context, adjoint);
+        state(EmptyState()),
+        adjoint(EmptyState()) {
+    Keep(kernels::cpu::AppendKeys(head, kAll, state));
+    Keep(kernels::cpu::ReadQueries(head, kAll, state, {.output = out, .log_sum = log_sum.data()}));
+    Keep(kernels::cpu::AppendQueries(head, gradients, kAll, adjoint));
   }
+
+  kernels::PrefixState EmptyState() const { return {plan.width(), kDim}; }
 
   const Context context{{.threads = 1}};
   const FeaturePlan plan;
-  const kernels::HeadFeatures& head;
   const Tensor q = lab::RandomNormal({kRows, kDim}, 0.5, 1, "q"),
                k = lab::RandomNormal({kRows, kDim}, 0.5, 1, "k"),
                v = lab::RandomNormal({kRows, kDim}, 1, 1, "v"),
                grad_out = lab::RandomNormal({kRows, kDim}, 1, 1, "gradient");
   Tensor out{{kRows, kDim}}, grad_q{{kRows, kDim}}, grad_k{{kRows, kDim}}, grad_v{{kRows, kDim}};
   std::vector<double> log_sum = std::vector<double>(kRows), delta = std::vector<double>(kRows);
-  const kernels::KeyRows keys{.keys = k, .values = v, .sqrt_scale = 0.3535};
-  const kernels::QueryRows queries{.queries = q, .sqrt_scale = 0.3535};
+  const kernels::LinearHead head{.features = plan.impl().Head(0),
+                                 .context = context,
+                                 .queries = {.queries = q, .sqrt_scale = 0.3535},
+                                 .keys = {.keys = k, .values = v, .sqrt_scale = 0.3535}};
   const kernels::GradientRows gradients{.grad_output = grad_out,
                                         .log_sum = log_sum.data(),
                                         .delta = delta.data(),
@@ -49,9 +53,9 @@ struct Setup {
 };
 
 void Measure(benchmark::State& bench, const char* map, int products,
-             const std::function<void(Setup&)>& work) {
+             const std::function<kernels::RowCounts(Setup&)>& work) {
   Setup setup(map);
-  for (auto _ : bench) work(setup);
+  for (auto _ : bench) Keep(work(setup));
   const double flops = 2.0 * kRows * kFeatures * kDim * products;
   bench.counters["GFLOP/s"] =
       benchmark::Counter(flops / 1e9, benchmark::Counter::kIsIterationInvariantRate);
@@ -59,47 +63,43 @@ void Measure(benchmark::State& bench, const char* map, int products,
 
 void Append(benchmark::State& bench, const char* map) {
   Measure(bench, map, 2, [](Setup& s) {
-    kernels::PrefixState state(s.head.Width(), kDim);
-    kernels::cpu::AppendKeys(s.head, s.keys, 0, kRows, s.context, state);
+    kernels::PrefixState state = s.EmptyState();
+    return kernels::cpu::AppendKeys(s.head, kAll, state);
   });
 }
 void Read(benchmark::State& bench, const char* map) {
   Measure(bench, map, 2, [](Setup& s) {
-    kernels::cpu::ReadQueries(s.head, s.queries, 0, kRows, s.state, s.context, {.output = s.out});
+    return kernels::cpu::ReadQueries(s.head, kAll, s.state, {.output = s.out});
   });
 }
 void Causal(benchmark::State& bench, const char* map) {
   Measure(bench, map, 4, [](Setup& s) {
-    kernels::PrefixState state(s.head.Width(), kDim);
-    kernels::cpu::Causal(s.head, s.queries, s.keys, 0, kRows, kChunk, s.context, state,
-                         {.output = s.out});
+    kernels::PrefixState state = s.EmptyState();
+    return kernels::cpu::Causal(s.head, kAll, state, {.output = s.out});
   });
 }
 void QueryGradients(benchmark::State& bench, const char* map) {
   Measure(bench, map, 4, [](Setup& s) {
-    kernels::PrefixState adjoint(s.head.Width(), kDim);
+    kernels::PrefixState adjoint = s.EmptyState();
     for (size_t r = 0; r < adjoint.c.size(); ++r) adjoint.c[r] = -s.state.c[r];
-    kernels::cpu::QueryGradients(s.head, s.queries, s.gradients, 0, kRows, s.state, s.context,
-                                 adjoint);
+    return kernels::cpu::QueryGradients(s.head, s.gradients, kAll, s.state, adjoint);
   });
 }
 void KeyGradients(benchmark::State& bench, const char* map) {
   Measure(bench, map, 4, [](Setup& s) {
-    kernels::cpu::KeyGradients(s.head, s.keys, s.gradients, 0, kRows, s.adjoint, s.context);
+    return kernels::cpu::KeyGradients(s.head, s.gradients, kAll, s.adjoint);
   });
 }
 void CausalQueryGradients(benchmark::State& bench, const char* map) {
   Measure(bench, map, 5, [](Setup& s) {
-    kernels::PrefixState state(s.head.Width(), kDim);
-    kernels::cpu::CausalQueryGradients(s.head, s.queries, s.keys, s.gradients, 0, kRows, kChunk,
-                                       s.context, state);
+    kernels::PrefixState state = s.EmptyState();
+    return kernels::cpu::CausalQueryGradients(s.head, s.gradients, kAll, state);
   });
 }
 void CausalKeyGradients(benchmark::State& bench, const char* map) {
   Measure(bench, map, 6, [](Setup& s) {
-    kernels::PrefixState adjoint(s.head.Width(), kDim);
-    kernels::cpu::CausalKeyGradients(s.head, s.queries, s.keys, s.gradients, 0, kRows, kChunk,
-                                     s.context, adjoint);
+    kernels::PrefixState adjoint = s.EmptyState();
+    return kernels::cpu::CausalKeyGradients(s.head, s.gradients, kAll, adjoint);
   });
 }
 

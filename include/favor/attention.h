@@ -1,12 +1,15 @@
 // Attention: exact softmax, linear (random features), and the two baselines beside which every
 // accuracy figure belongs.
 //
-//   favor::Tensor out = favor::Attend(q, k, v, {.causal = true, .features = {.features = 256}},
-//   favor::Context());
+//   const favor::AttentionOptions options{.causal = true, .features = {.features = 256}};
+//   favor::Tensor out = favor::Attend(q, k, v, options, favor::Context());
 //
 // Arrays are [L, d], [H, L, d] or [B, H, L, d]; keys and values may have fewer heads than queries
 // (a divisor of their number), another length, and values another dim. The result has the shape of
 // q with the dim of v.
+//
+// All functions here may be called from several threads at a time, with one Context too, as long as
+// no call writes what another reads or writes. Every call uses all threads of its context.
 #ifndef FAVOR_ATTENTION_H_
 #define FAVOR_ATTENTION_H_
 
@@ -33,7 +36,9 @@ struct AttentionOptions {
   bool causal = false;               // query i sees keys 0 … i; as many keys as queries
   std::optional<double> scale;       // of q·k; default 1/√d
   bool renormalize = true;           // false: Σ_j K(q, k_j) v_j without the division
-  ConstView key_mask;  // 0: the key does not exist. [L], [B, L] or [B, H_kv, L]; none: all exist
+  // 0: the key does not exist. [L], [B, L] or [B, H_kv, L]; none: all exist. Borrowed: the memory
+  // must outlive every call with these options.
+  ConstView key_mask;
   bool reference = false;  // plain loops in double
 
   // Linear attention only. A plan is a drawn map with one head for each query head; without one, it
@@ -44,7 +49,7 @@ struct AttentionOptions {
   std::optional<FeaturePlan> plan;
 
   // Subtract a mean from keys: the same softmax, a smaller variance. The mean is frozen, [d] or one
-  // row for each head; none: that of this call's keys (not causal).
+  // row for each head, borrowed as the mask is; none: that of this call's keys (not causal).
   bool center_keys = false;
   ConstView key_mean;
 
@@ -80,21 +85,34 @@ class AttentionRecord {
   std::unique_ptr<Impl> impl_;
 };
 
+// What a call hands back besides its result; null: not wanted.
+struct AttentionExtras {
+  AttentionReport* report = nullptr;
+  AttentionRecord* record = nullptr;  // for AttendBackward
+};
+
 // Throws kInvalidData for arrays that do not fit or hold NaN or infinity (masked keys and values
 // may), kInvalidOption for options that exclude each other: a causal call refuses statistics of its
 // own data (a key mean, oprf's A), which would let the future leak; give frozen ones. Memory beyond
-// the arrays is independent of the length. The output is f32 (f64 with `reference`). `record`,
-// where given, is filled for AttendBackward.
+// the arrays is independent of the length. The output is f32 (f64 with `reference`). After an error
+// the extras are as they were.
 Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
-              const Context& context, AttentionReport* report = nullptr,
-              AttentionRecord* record = nullptr);
+              const Context& context, const AttentionExtras& extras = {});
+
+struct AttentionInputs {
+  ConstView q, k, v;
+};
 
 // The same into memory of the caller: f32 (f64 with `reference`), of the shape above, sharing none
 // with the arguments. After an error its contents are undefined.
-void AttendInto(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
-                const Context& context, View out, AttentionReport* report = nullptr,
-                AttentionRecord* record = nullptr);
+void AttendInto(const AttentionInputs& inputs, const AttentionOptions& options,
+                const Context& context, View out, const AttentionExtras& extras = {});
 
+struct BackwardInputs {
+  ConstView q, k, v;   // of the forward call
+  ConstView out;       // what it gave
+  ConstView grad_out;  // of the loss with respect to `out`
+};
 struct AttentionGradients {
   Tensor q, k, v;  // of the shapes of the arguments
 };
@@ -102,23 +120,28 @@ struct AttentionGradients {
 // Gradients of a loss with respect to q, k and v from its gradient with respect to the output.
 //
 //   favor::AttentionRecord record;
-//   favor::Tensor out = favor::Attend(q, k, v, options, context, nullptr, &record);
-//   auto [grad_q, grad_k, grad_v] = favor::AttendBackward(q, k, v, out, grad_out, options, context,
-//                                                         &record);
+//   favor::Tensor out = favor::Attend(q, k, v, options, context, {.record = &record});
+//   auto [grad_q, grad_k, grad_v] =
+//       favor::AttendBackward({q, k, v, out, grad_out}, options, context, &record);
 //
-// `out` is what the forward call with the same arguments gave; `record` what it recorded (none: the
-// forward pass is computed again). Rows that are 0 by definition have no gradient. Constants: ω, a
-// frozen key mean, and oprf's A even where it came from the call's data; a key mean taken from the
-// call's keys is differentiated. Throws as Attend does; `compat` has no gradients. f32, or f64 with
-// `reference`. Memory beyond the arrays is independent of the length but for 16 bytes a query and,
-// without a record, a second output.
-AttentionGradients AttendBackward(ConstView q, ConstView k, ConstView v, ConstView out,
-                                  ConstView grad_out, const AttentionOptions& options,
+// Options are those of the forward call, `record` what it recorded (none: the forward pass is
+// computed again). Rows that are 0 by definition have no gradient. Constants: ω, a frozen key mean,
+// and oprf's A even where it came from the call's data; a key mean taken from the call's keys is
+// differentiated. Throws as Attend does; `compat` has no gradients. f32, or f64 with `reference`.
+// Memory beyond the arrays is independent of the length but for 16 bytes a query and, without a
+// record, a second output.
+AttentionGradients AttendBackward(const BackwardInputs& inputs, const AttentionOptions& options,
                                   const Context& context, const AttentionRecord* record = nullptr);
-// The same into memory of the caller, sharing none with the arguments or each other.
-void AttendBackwardInto(ConstView q, ConstView k, ConstView v, ConstView out, ConstView grad_out,
-                        const AttentionOptions& options, const Context& context,
-                        const AttentionRecord* record, View grad_q, View grad_k, View grad_v);
+
+struct GradientViews {
+  View q, k, v;
+};
+
+// The same into memory of the caller, sharing none with the arguments or each other. After an error
+// its contents are undefined.
+void AttendBackwardInto(const BackwardInputs& inputs, const AttentionOptions& options,
+                        const Context& context, const AttentionRecord* record,
+                        const GradientViews& gradients);
 
 // The matrix whose product with V is the output, [.., L_q, L_k], by attending to one-hot values a
 // block of columns at a time.

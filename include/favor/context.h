@@ -1,5 +1,5 @@
 // Where and how work runs: number of threads, seed, scratch memory. One context may serve many
-// calls from one thread; results never depend on its number of threads.
+// calls, also of several threads at a time; results never depend on its number of threads.
 #ifndef FAVOR_CONTEXT_H_
 #define FAVOR_CONTEXT_H_
 

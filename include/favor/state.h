@@ -6,6 +6,9 @@
 //   favor::Tensor out = state.Attend(q, context);  // attention of q to everything appended
 //
 // Token by token, in chunks, or merged from halves: the same result within rounding.
+//
+// Functions that are const may be called on one state from several threads, with one Context too;
+// the others need the state for themselves.
 #ifndef FAVOR_STATE_H_
 #define FAVOR_STATE_H_
 
@@ -27,9 +30,13 @@ struct StateOptions {
   int64_t batch = 1;
   int64_t value_dim = 0;        // of the values that will be appended
   std::optional<double> scale;  // of q·k; default 1/√d
-  ConstView key_mean;           // [d] or [heads, d], subtracted from every key; none: no centring
+  ConstView key_mean;  // [d] or [heads, d], subtracted from every key; none: no centring. Copied.
 };
 
+// Arguments are checked before anything moves: after an Error about them the state is as it was.
+// Only "a sum over keys exceeds the range of floats" (kInvalidData) is found on the way: by then
+// keys may have joined the state, of some heads and not of others, and it should be dropped, or a
+// Clone used that was made before. Outputs are undefined after an Error.
 class AttentionState {
  public:
   // One state for each batch entry and head of the plan. oprf's A is the plan's.
@@ -58,8 +65,8 @@ class AttentionState {
   Tensor Continue(ConstView q, ConstView k, ConstView v, const Context& context,
                   ConstView key_mask = {}, AttentionReport* report = nullptr);
 
-  // The same into memory of the caller, [.., H, L, value_dim] f32.
-  void ContinueInto(ConstView q, ConstView k, ConstView v, const Context& context, View out,
+  // The same into memory of the caller, [.., H, L, value_dim] f32, sharing none with the arguments.
+  void ContinueInto(const AttentionInputs& inputs, const Context& context, View out,
                     ConstView key_mask = {}, AttentionReport* report = nullptr);
 
   AttentionState Clone() const;  // to go on from one context in two ways

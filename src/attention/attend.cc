@@ -1,14 +1,13 @@
 #include <algorithm>
-#include <array>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "attention/attend.h"
+#include "attention/check_outputs.h"
 #include "attention/kinds.h"
 #include "attention/linear_heads.h"
 #include "attention/record.h"
 #include "core/error_text.h"
-#include "core/overlap.h"
 #include "favor/attention.h"
 
 namespace favor {
@@ -27,29 +26,13 @@ void RefuseLinearOptions(const AttentionOptions& options) {
   }
 }
 
-kernels::RowCounts Dispatch(const attention::ForwardCall& call) {
-  const AttentionOptions& options = call.options;
-  if (options.attention == "linear")
-    return options.compat == Compat::kNone ? attention::Linear(call) : attention::Compatible(call);
-  RefuseLinearOptions(options);
-  if (options.attention == "exact") return attention::Exact(call);
-  if (options.attention == "identity") return attention::Identity(call);
-  if (options.attention == "uniform") return attention::Uniform(call);
-  Throw(ErrorCode::kInvalidOption, "attention", "unknown name '{}'{}", Printable(options.attention),
-        Suggest(options.attention, AttentionNames()));
-}
-
-// The fast linear kernels find numbers out of range while they work; for others they are looked for
-// before.
-bool LooksForItself(const AttentionOptions& options) {
-  return options.attention == "linear" && options.compat == Compat::kNone && !options.reference;
-}
-
 kernels::RowCounts Run(const attention::ForwardCall& call) {
-  if (!LooksForItself(call.options)) attention::CheckRanges(call.problem);
-  const kernels::RowCounts counts = Dispatch(call);
-  const bool looked = call.options.attention == "linear" || call.options.attention == "exact";
-  if (counts.unusable == 0 && (looked || AllFinite(call.out))) return counts;
+  const attention::AttentionKind& kind = call.problem.kind;
+  const bool fast = !call.options.reference && call.options.compat == Compat::kNone;
+  if (!kind.checks_ranges || !fast) attention::CheckRanges(call.problem);
+  if (!kind.takes_plan) RefuseLinearOptions(call.options);
+  const kernels::RowCounts counts = kind.forward(call);
+  if (counts.unusable == 0 && (kind.checks_results || AllFinite(call.out))) return counts;
   attention::CheckRanges(call.problem);
   Throw(ErrorCode::kInvalidData, "attend", "the result exceeds the range of {}{}",
         Name(call.out.type()),
@@ -69,31 +52,6 @@ kernels::OutputRows ForwardCall::Rows(int64_t group) const {
               record == nullptr ? nullptr : record->log_sum.data() + group * problem.query_length};
 }
 
-void CheckOutputs(std::string_view who, const std::vector<NamedOutput>& outputs,
-                  const std::vector<NamedArray>& inputs, bool reference) {
-  const DataType type = reference ? DataType::kF64 : DataType::kF32;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const auto& [name, array, shape] = outputs[i];
-    if (array.data() == nullptr || array.shape() != shape || array.type() != type ||
-        array.device().kind != DeviceKind::kCpu) {
-      Throw(ErrorCode::kInvalidData, who, "{}: given {} {} on {}, expected {} {} on the cpu", name,
-            Name(array.type()), array.shape().ToString(), Name(array.device()), Name(type),
-            shape.ToString());
-    }
-    if (OverlapsItself(array))
-      Throw(ErrorCode::kInvalidData, who, "{}: given an array whose elements share memory", name);
-    for (const NamedArray& input : inputs) {
-      if (Overlap(array, input.array))
-        Throw(ErrorCode::kInvalidData, who, "{}: given memory that {} uses too", name, input.name);
-    }
-    for (size_t j = 0; j < i; ++j) {
-      if (Overlap(array, outputs[j].array))
-        Throw(ErrorCode::kInvalidData, who, "{}: given memory that {} uses too", name,
-              outputs[j].name);
-    }
-  }
-}
-
 }  // namespace attention
 
 AttentionRecord::AttentionRecord() : impl_(std::make_unique<Impl>()) {}
@@ -110,17 +68,13 @@ int64_t AttentionRecord::Bytes() const {
   return bytes;
 }
 
-std::span<const std::string_view> AttentionNames() {
-  static constexpr std::array<std::string_view, 4> kNames = {"exact", "linear", "identity",
-                                                             "uniform"};
-  return kNames;
-}
-
 namespace {
 
-void AttendChecked(const attention::Problem& problem, ConstView q, ConstView k, ConstView v,
+void AttendChecked(const attention::Problem& problem, const AttentionInputs& inputs,
                    const AttentionOptions& options, const Context& context, View out,
-                   AttentionReport* report, AttentionRecord* record) {
+                   const AttentionExtras& extras) {
+  const auto& [q, k, v] = inputs;
+  const auto& [report, record] = extras;
   attention::CheckOutputs("attend", {{"out", out, problem.output_shape}},
                           {{"q", q},
                            {"k", k},
@@ -128,7 +82,7 @@ void AttendChecked(const attention::Problem& problem, ConstView q, ConstView k, 
                            {"key_mask", options.key_mask},
                            {"key_mean", options.key_mean}},
                           options.reference);
-  AttentionRecord::Impl recorded{.attention = options.attention,
+  AttentionRecord::Impl recorded{.kind = &problem.kind,
                                  .q = q.shape(),
                                  .k = k.shape(),
                                  .v = v.shape(),
@@ -155,18 +109,17 @@ void AttendChecked(const attention::Problem& problem, ConstView q, ConstView k, 
 
 }  // namespace
 
-void AttendInto(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
-                const Context& context, View out, AttentionReport* report,
-                AttentionRecord* record) {
-  AttendChecked(attention::CheckProblem(q, k, v, options), q, k, v, options, context, out, report,
-                record);
+void AttendInto(const AttentionInputs& inputs, const AttentionOptions& options,
+                const Context& context, View out, const AttentionExtras& extras) {
+  const attention::Problem problem = attention::CheckProblem(inputs.q, inputs.k, inputs.v, options);
+  AttendChecked(problem, inputs, options, context, out, extras);
 }
 
 Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
-              const Context& context, AttentionReport* report, AttentionRecord* record) {
+              const Context& context, const AttentionExtras& extras) {
   const attention::Problem problem = attention::CheckProblem(q, k, v, options);
   Tensor out(problem.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
-  AttendChecked(problem, q, k, v, options, context, out, report, record);
+  AttendChecked(problem, {q, k, v}, options, context, out, extras);
   return out;
 }
 
@@ -175,8 +128,7 @@ Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options
   attention::Problem problem =
       attention::CheckProblem(q, k, k, options);  // the keys stand in for values of their length
   AttentionOptions one_plan = options;
-  if (options.attention == "linear")
-    one_plan.plan = attention::ChoosePlan(problem, options, context);
+  if (problem.kind.takes_plan) one_plan.plan = attention::ChoosePlan(problem, options, context);
   const int64_t length = problem.key_length;
   std::vector<int64_t> sizes;
   for (int axis = 0; axis < q.rank(); ++axis) sizes.push_back(q.size(axis));
@@ -192,10 +144,10 @@ Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options
         ConstView(std::as_const(one_hot).view().data(), DataType::kF32,
                   {problem.batch, problem.kv_heads, length, columns}, {0, 0, columns, 1}, Device{});
     problem.value_dim = columns;
-    Run({.problem = problem,
-         .options = one_plan,
-         .context = context,
-         .out = matrix.view().AsRank4().Range(3, first, columns)});
+    std::ignore = Run({.problem = problem,  // throws where rows are unusable; others are 0
+                       .options = one_plan,
+                       .context = context,
+                       .out = matrix.view().AsRank4().Range(3, first, columns)});
   }
   return matrix;
 }

@@ -4,12 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "attention/attend.h"
+#include "attention/check_outputs.h"
 #include "attention/kinds.h"
 #include "attention/record.h"
 #include "core/element.h"
 #include "core/error_text.h"
-#include "core/overlap.h"
 #include "core/parallel.h"
 
 namespace favor {
@@ -31,8 +30,7 @@ void CheckInput(std::string_view name, const ConstView& array, const Shape& shap
 bool HasMean(const AttentionOptions& options) { return options.key_mean.data() != nullptr; }
 
 void CheckRecord(const AttentionRecord::Impl* given, const attention::Problem& problem,
-                 const ConstView& q, const ConstView& k, const ConstView& v,
-                 const AttentionOptions& options) {
+                 const BackwardInputs& inputs, const AttentionOptions& options) {
   const auto refuse = [](std::string_view what) {
     Throw(ErrorCode::kInvalidData, kWho,
           "the record is of another call than the one given: {} differs", what);
@@ -40,15 +38,16 @@ void CheckRecord(const AttentionRecord::Impl* given, const attention::Problem& p
   if (given == nullptr || given->log_sum.empty())
     Throw(ErrorCode::kInvalidData, kWho, "given a record that no call has filled");
   const AttentionRecord::Impl& record = *given;
-  if (record.attention != options.attention) refuse("the kind of attention");
-  if (record.q != q.shape() || record.k != k.shape() || record.v != v.shape()) refuse("a shape");
+  if (record.kind != &problem.kind) refuse("the kind of attention");
+  if (record.q != inputs.q.shape() || record.k != inputs.k.shape() || record.v != inputs.v.shape())
+    refuse("a shape");
   if (record.causal != options.causal) refuse("causal");
   if (record.renormalize != options.renormalize) refuse("renormalize");
   if (record.scale != problem.scale) refuse("the scale");
   if (record.centred != options.center_keys || record.frozen_mean != HasMean(options))
     refuse("key centring");
   if (record.mask_hash != attention::HashOf(problem.mask)) refuse("the key mask");
-  if (options.attention == "linear" && options.plan) {
+  if (problem.kind.takes_plan && options.plan) {
     const kernels::HeadFeatures& features = *record.heads[0].features;
     if (options.plan->map().name != features.map->traits->info.name ||
         options.plan->features() != features.omega.features)
@@ -116,31 +115,34 @@ kernels::GradientRows BackwardCall::Rows(int64_t turn, int64_t index) const {
 
 }  // namespace attention
 
-void AttendBackwardInto(ConstView q, ConstView k, ConstView v, ConstView out, ConstView grad_out,
-                        const AttentionOptions& options, const Context& context,
-                        const AttentionRecord* record, View grad_q, View grad_k, View grad_v) {
+void AttendBackwardInto(const BackwardInputs& inputs, const AttentionOptions& options,
+                        const Context& context, const AttentionRecord* record,
+                        const GradientViews& gradients) {
+  const auto& [q, k, v, out, grad_out] = inputs;
+  const auto& [grad_q, grad_k, grad_v] = gradients;
   const attention::Problem problem = attention::CheckProblem(q, k, v, options);
   if (options.compat != Compat::kNone)
     Throw(ErrorCode::kInvalidOption, kWho, "given compat, which has no gradients");
   CheckInput("out", out, problem.output_shape);
   CheckInput("grad_out", grad_out, problem.output_shape);
-  const std::vector<attention::NamedArray> inputs = {{"q", q},
-                                                     {"k", k},
-                                                     {"v", v},
-                                                     {"out", out},
-                                                     {"grad_out", grad_out},
-                                                     {"key_mask", options.key_mask},
-                                                     {"key_mean", options.key_mean}};
-  const std::vector<attention::NamedOutput> outputs = {
-      {"grad_q", grad_q, q.shape()}, {"grad_k", grad_k, k.shape()}, {"grad_v", grad_v, v.shape()}};
-  attention::CheckOutputs(kWho, outputs, inputs, options.reference);
+  attention::CheckOutputs(
+      kWho,
+      {{"grad_q", grad_q, q.shape()}, {"grad_k", grad_k, k.shape()}, {"grad_v", grad_v, v.shape()}},
+      {{"q", q},
+       {"k", k},
+       {"v", v},
+       {"out", out},
+       {"grad_out", grad_out},
+       {"key_mask", options.key_mask},
+       {"key_mean", options.key_mean}},
+      options.reference);
   AttentionRecord own;
   if (record == nullptr) {
     Tensor again(problem.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
-    AttendInto(q, k, v, options, context, again, nullptr, &own);
+    AttendInto({q, k, v}, options, context, again, {.record = &own});
     record = &own;
   } else {
-    CheckRecord(record->impl(), problem, q, k, v, options);
+    CheckRecord(record->impl(), problem, inputs, options);
   }
   attention::BackwardCall call{.problem = problem,
                                .options = options,
@@ -156,18 +158,9 @@ void AttendBackwardInto(ConstView q, ConstView k, ConstView v, ConstView out, Co
       std::all_of(call.delta.begin(), call.delta.end(), [](double x) { return std::isfinite(x); });
   kernels::RowCounts counts;
   if (!finite) counts.unusable = 1;
-  if (options.attention == "linear") {
-    counts += attention::LinearBackward(call);
-  } else if (options.attention == "exact") {
-    counts += attention::ExactBackward(call);
-  } else if (options.attention == "identity") {
-    attention::IdentityBackward(call);
-  } else {
-    attention::UniformBackward(call);
-  }
-  // The fast kernels look at what they store.
-  const bool looked =
-      !options.reference && (options.attention == "linear" || options.attention == "exact");
+  counts += problem.kind.backward(call);
+  // The reference's gradients are looked at after.
+  const bool looked = problem.kind.checks_results && !options.reference;
   if (counts.unusable == 0 &&
       (looked || (AllFinite(grad_q) && AllFinite(grad_k) && AllFinite(grad_v))))
     return;
@@ -176,14 +169,12 @@ void AttendBackwardInto(ConstView q, ConstView k, ConstView v, ConstView out, Co
   Throw(ErrorCode::kInvalidData, kWho, "a gradient exceeds the range of {}", Name(grad_q.type()));
 }
 
-AttentionGradients AttendBackward(ConstView q, ConstView k, ConstView v, ConstView out,
-                                  ConstView grad_out, const AttentionOptions& options,
+AttentionGradients AttendBackward(const BackwardInputs& inputs, const AttentionOptions& options,
                                   const Context& context, const AttentionRecord* record) {
   const DataType type = options.reference ? DataType::kF64 : DataType::kF32;
-  AttentionGradients gradients{Tensor(q.shape(), type), Tensor(k.shape(), type),
-                               Tensor(v.shape(), type)};
-  AttendBackwardInto(q, k, v, out, grad_out, options, context, record, gradients.q, gradients.k,
-                     gradients.v);
+  AttentionGradients gradients{Tensor(inputs.q.shape(), type), Tensor(inputs.k.shape(), type),
+                               Tensor(inputs.v.shape(), type)};
+  AttendBackwardInto(inputs, options, context, record, {gradients.q, gradients.k, gradients.v});
   return gradients;
 }
 

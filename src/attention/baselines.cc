@@ -132,15 +132,16 @@ kernels::RowCounts Identity(const ForwardCall& call) {
   return {.empty = empty};
 }
 
-void UniformBackward(const BackwardCall& call) {
+kernels::RowCounts UniformBackward(const BackwardCall& call) {
   ForValues(call,
             [&](const ConstView& grad_out, const float* mask, const View& grad_values, bool add) {
               UniformGradient(grad_out, mask, call.problem.causal, call.options.renormalize,
                               grad_values, add);
             });
+  return {};
 }
 
-void IdentityBackward(const BackwardCall& call) {
+kernels::RowCounts IdentityBackward(const BackwardCall& call) {
   ForValues(call,
             [&](const ConstView& grad_out, const float* mask, const View& grad_values, bool add) {
               for (int64_t row = 0; row < grad_out.size(0); ++row) {
@@ -152,6 +153,7 @@ void IdentityBackward(const BackwardCall& call) {
                 }
               }
             });
+  return {};
 }
 
 }  // namespace favor::attention

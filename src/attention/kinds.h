@@ -1,7 +1,8 @@
-// The kinds of attention behind Attend and AttendBackward, one file each.
+// The kinds of attention behind Attend and AttendBackward: a table, and one file for each.
 #ifndef FAVOR_ATTENTION_KINDS_H_
 #define FAVOR_ATTENTION_KINDS_H_
 
+#include <string_view>
 #include <vector>
 
 #include "attention/problem.h"
@@ -51,8 +52,28 @@ struct BackwardCall {
 
 kernels::RowCounts ExactBackward(const BackwardCall& call);
 kernels::RowCounts LinearBackward(const BackwardCall& call);
-void IdentityBackward(const BackwardCall& call);
-void UniformBackward(const BackwardCall& call);
+kernels::RowCounts IdentityBackward(const BackwardCall& call);
+kernels::RowCounts UniformBackward(const BackwardCall& call);
+
+// What a token needs of those before it.
+enum class ContextMemory { kNothing, kPrefixState, kKeysAndValues, kSumOfValues };
+
+struct AttentionKind {
+  std::string_view name;
+  kernels::RowCounts (*forward)(const ForwardCall& call);
+  kernels::RowCounts (*backward)(const BackwardCall& call);
+  ContextMemory memory = ContextMemory::kNothing;
+  // Computes with random features: a plan, key centring and compat say something to it.
+  bool takes_plan = false;
+  // Its fast kernels find arguments out of range while they work. For other kinds, and for the
+  // reference, they are looked for before.
+  bool checks_ranges = false;
+  // Its kernels count result rows that are not finite. For other kinds results are looked at after.
+  bool checks_results = false;
+};
+
+// Throws kInvalidOption for a name that is none of AttentionNames().
+const AttentionKind& FindKind(std::string_view name);
 
 }  // namespace favor::attention
 

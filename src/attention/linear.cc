@@ -4,20 +4,24 @@
 #include <utility>
 #include <vector>
 
+#include "attention/blocks.h"
 #include "attention/kinds.h"
-#include "attention/linear_kernels.h"
+#include "attention/linear_heads.h"
 #include "attention/record.h"
 #include "core/parallel.h"
+#include "kernels/linear_kernels.h"
 
 namespace favor::attention {
 namespace {
 
+using kernels::PrefixState;
+using kernels::RowCounts;
+
 constexpr int64_t kQueryRows = 1536;  // rows of a read task: a multiple of the kernel's panel
 
-template <class Kernels>
 class LinearCall {
  public:
-  LinearCall(const ForwardCall& call, const Kernels& kernels, const HeadMaker& maker)
+  LinearCall(const ForwardCall& call, const kernels::LinearKernels& kernels, const HeadMaker& maker)
       : call_(call),
         problem_(call.problem),
         context_(call.context),
@@ -39,12 +43,10 @@ class LinearCall {
   RowCounts RunGroups(int64_t first, int64_t last) {
     first_ = first;
     heads_.assign(static_cast<size_t>(last - first), {});
-    ParallelFor(context_, last - first, [&](int64_t i) {
-      heads_[static_cast<size_t>(i)] =
-          MakeLinearHead(problem_, first + i, maker_.Constants(first + i));
-    });
+    ParallelFor(context_, last - first,
+                [&](int64_t i) { heads_[static_cast<size_t>(i)] = maker_.Constants(first + i); });
     if (call_.record != nullptr) {
-      for (const LinearHead& head : heads_) call_.record->heads.push_back(head.constants);
+      for (const HeadConstants& head : heads_) call_.record->heads.push_back(head);
     }
     states_.assign(static_cast<size_t>((last - first) * blocks_.count), {});
     // A causal pass needs the states of all blocks but the last.
@@ -53,10 +55,9 @@ class LinearCall {
       states_[static_cast<size_t>(i)] = PrefixState(maker_.width(), problem_.value_dim);
     });
     RowCounts counts = Sum((last - first) * needed, [&](int64_t piece) {
-      const int64_t group = piece / needed, begin = piece % needed * blocks_.rows;
-      return kernels_.Append(heads_[static_cast<size_t>(group)], begin,
-                             std::min(problem_.key_length, begin + blocks_.rows),
-                             states_[static_cast<size_t>(group * blocks_.count + piece % needed)]);
+      const int64_t group = piece / needed, block = piece % needed;
+      return kernels_.append_keys(Head(group), blocks_.Rows(block, problem_.key_length),
+                                  states_[static_cast<size_t>(group * blocks_.count + block)]);
     });
     return counts += problem_.causal ? Causal() : Bidirectional();
   }
@@ -71,10 +72,9 @@ class LinearCall {
     const int64_t reads = (problem_.query_length + kQueryRows - 1) / kQueryRows;
     const RowCounts counts = Sum(groups * reads, [&](int64_t piece) {
       const int64_t group = piece / reads, begin = piece % reads * kQueryRows;
-      return kernels_.Read(heads_[static_cast<size_t>(group)], begin,
-                           std::min(problem_.query_length, begin + kQueryRows),
-                           states_[static_cast<size_t>(group * blocks_.count)],
-                           call_.Rows(first_ + group));
+      return kernels_.read_queries(
+          Head(group), {begin, std::min(problem_.query_length, begin + kQueryRows)},
+          states_[static_cast<size_t>(group * blocks_.count)], call_.Rows(first_ + group));
     });
     for (int64_t group = 0; call_.record != nullptr && group < groups; ++group) {
       call_.record->states.push_back(
@@ -86,14 +86,19 @@ class LinearCall {
   RowCounts Causal() {
     const auto groups = static_cast<int64_t>(heads_.size());
     ParallelFor(context_, groups, [&](int64_t group) {
-      PrefixStates(states_.data() + group * blocks_.count, blocks_.count);
+      ScanStates({states_.data() + group * blocks_.count, static_cast<size_t>(blocks_.count)},
+                 Side::kBefore);
     });
     return Sum(groups * blocks_.count, [&](int64_t piece) {
-      const int64_t group = piece / blocks_.count, begin = piece % blocks_.count * blocks_.rows;
-      return kernels_.Causal(heads_[static_cast<size_t>(group)], begin,
-                             std::min(problem_.key_length, begin + blocks_.rows),
+      const int64_t group = piece / blocks_.count, block = piece % blocks_.count;
+      return kernels_.causal(Head(group), blocks_.Rows(block, problem_.key_length),
                              states_[static_cast<size_t>(piece)], call_.Rows(first_ + group));
     });
+  }
+
+  // `group` counts from the first in work.
+  kernels::LinearHead Head(int64_t group) const {
+    return MakeLinearHead(problem_, first_ + group, heads_[static_cast<size_t>(group)], context_);
   }
 
   template <class Work>
@@ -106,21 +111,22 @@ class LinearCall {
   const ForwardCall& call_;
   const Problem& problem_;
   const Context& context_;
-  const Kernels& kernels_;
+  const kernels::LinearKernels& kernels_;
   const HeadMaker& maker_;
   Blocks blocks_;
   int64_t first_ = 0;  // of the groups in work
-  std::vector<LinearHead> heads_;
+  std::vector<HeadConstants> heads_;
   std::vector<PrefixState> states_;  // [groups, blocks]
 };
 
 }  // namespace
 
 RowCounts Linear(const ForwardCall& call) {
-  const AttentionOptions& options = call.options;
-  const HeadMaker maker(call.problem, options, call.context);
-  if (options.reference) return LinearCall(call, ReferenceKernels{}, maker).Run();
-  return LinearCall(call, FastKernels{call.context, options.chunk}, maker).Run();
+  if (call.options.compat != Compat::kNone) return Compatible(call);
+  const HeadMaker maker(call.problem, call.options, call.context);
+  const bool reference = call.options.reference;
+  return LinearCall(call, reference ? kernels::reference::kLinear : kernels::cpu::kLinear, maker)
+      .Run();
 }
 
 }  // namespace favor::attention

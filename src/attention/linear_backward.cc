@@ -2,21 +2,27 @@
 #include <algorithm>
 #include <vector>
 
+#include "attention/blocks.h"
 #include "attention/kinds.h"
-#include "attention/linear_kernels.h"
+#include "attention/linear_heads.h"
 #include "attention/record.h"
 #include "core/element.h"
 #include "core/parallel.h"
+#include "kernels/linear_kernels.h"
 
 namespace favor::attention {
 namespace {
 
+using kernels::GradientRows;
+using kernels::LinearHead;
+using kernels::PrefixState;
+using kernels::RowCounts;
+
 constexpr int64_t kKeyRows = 1536;  // rows of a key task: a multiple of the kernel's panel
 
-template <class Kernels>
 class LinearBackwardCall {
  public:
-  LinearBackwardCall(const BackwardCall& call, const Kernels& kernels)
+  LinearBackwardCall(const BackwardCall& call, const kernels::LinearKernels& kernels)
       : call_(call),
         problem_(call.problem),
         context_(call.context),
@@ -43,21 +49,20 @@ class LinearBackwardCall {
  private:
   LinearHead Head(int64_t turn, int64_t index) const {
     const int64_t group = call_.Group(turn, index);
-    return MakeLinearHead(problem_, group, call_.record.heads[static_cast<size_t>(group)]);
+    return MakeLinearHead(problem_, group, call_.record.heads[static_cast<size_t>(group)],
+                          context_);
   }
 
   RowCounts Bidirectional(int64_t turn, int64_t first, int64_t last, const Blocks& blocks) {
     std::vector<PrefixState> adjoints(static_cast<size_t>((last - first) * blocks.count));
     RowCounts counts = Sum((last - first) * blocks.count, [&](int64_t piece) {
-      const int64_t index = first + piece / blocks.count,
-                    begin = piece % blocks.count * blocks.rows;
+      const int64_t index = first + piece / blocks.count, block = piece % blocks.count;
       const PrefixState& state = call_.record.states[static_cast<size_t>(call_.Group(turn, index))];
       PrefixState& adjoint = adjoints[static_cast<size_t>(piece)];
       adjoint = PrefixState(width_, problem_.value_dim);
       for (size_t r = 0; r < state.c.size() && !state.IsEmpty(); ++r) adjoint.c[r] = -state.c[r];
-      return kernels_.QueryGradients(Head(turn, index), call_.Rows(turn, index), begin,
-                                     std::min(problem_.query_length, begin + blocks.rows), state,
-                                     adjoint);
+      return kernels_.query_gradients(Head(turn, index), call_.Rows(turn, index),
+                                      blocks.Rows(block, problem_.query_length), state, adjoint);
     });
     ParallelFor(context_, last - first, [&](int64_t i) {
       PrefixState* adjoint = adjoints.data() + i * blocks.count;
@@ -67,9 +72,9 @@ class LinearBackwardCall {
     const int64_t tasks = (problem_.key_length + kKeyRows - 1) / kKeyRows;
     return counts += Sum((last - first) * tasks, [&](int64_t piece) {
              const int64_t index = first + piece / tasks, begin = piece % tasks * kKeyRows;
-             return kernels_.KeyGradients(
-                 Head(turn, index), call_.Rows(turn, index), begin,
-                 std::min(problem_.key_length, begin + kKeyRows),
+             return kernels_.key_gradients(
+                 Head(turn, index), call_.Rows(turn, index),
+                 {begin, std::min(problem_.key_length, begin + kKeyRows)},
                  adjoints[static_cast<size_t>(piece / tasks * blocks.count)]);
            });
   }
@@ -83,30 +88,30 @@ class LinearBackwardCall {
     RowCounts counts = Sum(groups * (blocks.count - 1) * 2, [&](int64_t piece) {
       const int64_t job = piece / 2, index = first + job / (blocks.count - 1);
       const int64_t block = job % (blocks.count - 1) + (piece % 2 == 0 ? 0 : 1);
-      const int64_t begin = block * blocks.rows, end = std::min(length, begin + blocks.rows);
+      const kernels::RowRange range = blocks.Rows(block, length);
       const auto at = static_cast<size_t>((index - first) * blocks.count + block);
       const LinearHead head = Head(turn, index);
-      if (piece % 2 == 0) return kernels_.Append(head, begin, end, states[at]);
-      return kernels_.AppendQueries(head, call_.Rows(turn, index), begin, end, adjoints[at]);
+      if (piece % 2 == 0) return kernels_.append_keys(head, range, states[at]);
+      return kernels_.append_queries(head, call_.Rows(turn, index), range, adjoints[at]);
     });
     ParallelFor(context_, groups * 2, [&](int64_t piece) {
       const int64_t at = piece / 2 * blocks.count;
+      const auto count = static_cast<size_t>(blocks.count);
       if (piece % 2 == 0) {
-        PrefixStates(states.data() + at, blocks.count);
+        ScanStates({states.data() + at, count}, Side::kBefore);
       } else {
-        SuffixStates(adjoints.data() + at, blocks.count);
+        ScanStates({adjoints.data() + at, count}, Side::kAfter);
       }
     });
     return counts += Sum(groups * blocks.count * 2, [&](int64_t piece) {
              const int64_t job = piece / 2, index = first + job / blocks.count;
-             const int64_t begin = job % blocks.count * blocks.rows,
-                           end = std::min(length, begin + blocks.rows);
+             const kernels::RowRange range = blocks.Rows(job % blocks.count, length);
              const LinearHead head = Head(turn, index);
              const GradientRows rows = call_.Rows(turn, index);
              const auto at = static_cast<size_t>(job);
              if (piece % 2 == 0)
-               return kernels_.CausalQueryGradients(head, rows, begin, end, states[at]);
-             return kernels_.CausalKeyGradients(head, rows, begin, end, adjoints[at]);
+               return kernels_.causal_query_gradients(head, rows, range, states[at]);
+             return kernels_.causal_key_gradients(head, rows, range, adjoints[at]);
            });
   }
 
@@ -120,7 +125,7 @@ class LinearBackwardCall {
   const BackwardCall& call_;
   const Problem& problem_;
   const Context& context_;
-  const Kernels& kernels_;
+  const kernels::LinearKernels& kernels_;
   int64_t width_, state_bytes_;
 };
 
@@ -174,10 +179,10 @@ void FinishCentring(const BackwardCall& call) {
 }  // namespace
 
 RowCounts LinearBackward(const BackwardCall& call) {
+  const bool reference = call.options.reference;
   const RowCounts counts =
-      call.options.reference
-          ? LinearBackwardCall(call, ReferenceKernels{}).Run()
-          : LinearBackwardCall(call, FastKernels{call.context, call.options.chunk}).Run();
+      LinearBackwardCall(call, reference ? kernels::reference::kLinear : kernels::cpu::kLinear)
+          .Run();
   if (call.options.center_keys) FinishCentring(call);
   return counts;
 }

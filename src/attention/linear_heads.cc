@@ -135,17 +135,20 @@ HeadConstants HeadMaker::Constants(int64_t group) const {
   return head;
 }
 
-LinearHead MakeLinearHead(const Problem& problem, int64_t group, HeadConstants constants) {
+kernels::LinearHead MakeLinearHead(const Problem& problem, int64_t group,
+                                   const HeadConstants& constants, const Context& context) {
   const double* mean = constants.mean == nullptr ? nullptr : constants.mean->data();
   const double sqrt_scale = std::sqrt(problem.scale);
   return {
-      .constants = std::move(constants),
+      .features = *constants.features,
+      .context = context,
+      .queries = {.queries = problem.Queries(group), .sqrt_scale = sqrt_scale, .key_mean = mean},
       .keys = {.keys = problem.Keys(group),
                .values = problem.Values(group),
                .mask = problem.Mask(group),
                .mean = mean,
                .sqrt_scale = sqrt_scale},
-      .queries = {.queries = problem.Queries(group), .sqrt_scale = sqrt_scale, .key_mean = mean}};
+      .chunk = problem.chunk};
 }
 
 }  // namespace favor::attention

@@ -18,16 +18,9 @@ struct HeadConstants {
   std::shared_ptr<const std::vector<double>> mean = {};   // null: keys are not centred
 };
 
-struct LinearHead {
-  HeadConstants constants;  // `keys` and `queries` point into them
-  kernels::KeyRows keys;
-  kernels::QueryRows queries;
-
-  const kernels::HeadFeatures& features() const { return *constants.features; }
-};
-
-// Rows of one group of a problem.
-LinearHead MakeLinearHead(const Problem& problem, int64_t group, HeadConstants constants);
+// What kernels need of one group of a problem; it points into all three others.
+kernels::LinearHead MakeLinearHead(const Problem& problem, int64_t group,
+                                   const HeadConstants& constants, const Context& context);
 
 class HeadMaker {
  public:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention/kinds.h"
 #include "core/element.h"
 #include "core/error_text.h"
 #include "kernels/linear_attention.h"
@@ -136,7 +137,8 @@ Problem CheckProblem(ConstView q, ConstView k, ConstView v, const AttentionOptio
   if (k.rank() != q.rank() || v.rank() != q.rank()) {
     Throw(ErrorCode::kInvalidData, kWho, "given {}, expected the same number of axes", shapes());
   }
-  Problem problem{.q = q.AsRank4(), .k = k.AsRank4(), .v = v.AsRank4()};
+  Problem problem{
+      .kind = FindKind(options.attention), .q = q.AsRank4(), .k = k.AsRank4(), .v = v.AsRank4()};
   problem.batch = problem.q.size(0);
   problem.heads = problem.q.size(1);
   problem.kv_heads = problem.k.size(1);
@@ -171,6 +173,7 @@ Problem CheckProblem(ConstView q, ConstView k, ConstView v, const AttentionOptio
     Throw(ErrorCode::kInvalidOption, "chunk", "given {}, expected 1 to {}", options.chunk,
           AttentionOptions::kMaxChunk);
   }
+  problem.chunk = options.chunk;
   problem.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(problem.dim)));
   if (!std::isfinite(problem.scale))
     Throw(ErrorCode::kInvalidOption, "scale", "given {}, expected a finite number", problem.scale);

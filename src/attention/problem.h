@@ -10,11 +10,15 @@
 
 namespace favor::attention {
 
+struct AttentionKind;  // kinds.h
+
 struct Problem {
+  const AttentionKind& kind;
   ConstView q, k, v;  // [batch, heads or kv_heads, length, dim]
   int64_t batch, heads, kv_heads, query_length, key_length, dim, value_dim;
   bool causal;
   double scale;
+  int64_t chunk;            // rows of a causal chunk
   std::vector<float> mask;  // [batch, kv_heads, key_length]; empty: all keys exist
   Shape output_shape;       // of the caller's rank
 

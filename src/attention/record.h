@@ -2,7 +2,6 @@
 #ifndef FAVOR_ATTENTION_RECORD_H_
 #define FAVOR_ATTENTION_RECORD_H_
 
-#include <string>
 #include <vector>
 
 #include "attention/linear_heads.h"
@@ -14,7 +13,7 @@ namespace favor {
 
 struct AttentionRecord::Impl {
   // The call that was recorded; a backward call must be of the same kind.
-  std::string attention;
+  const attention::AttentionKind* kind = nullptr;
   Shape q, k, v;
   bool causal = false, renormalize = true;
   double scale = 0;

@@ -5,9 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "attention/check_outputs.h"
 #include "attention/linear_heads.h"
 #include "attention/problem.h"
 #include "attention/state_impl.h"
+#include "core/element.h"
 #include "core/error_text.h"
 #include "core/parallel.h"
 #include "kernels/linear_attention.h"
@@ -49,22 +51,6 @@ void CheckKeys(const AttentionState::Impl& impl, const ConstView& k, const Const
   }
 }
 
-// The expanded mask; keys and values that exist are in range.
-std::vector<float> CheckedMask(const AttentionState::Impl& impl, const ConstView& k,
-                               const ConstView& v, const ConstView& key_mask) {
-  const ConstView k4 = k.AsRank4();
-  std::vector<float> mask = attention::ExpandMask(key_mask, impl.batch, k4.size(1), k4.size(2));
-  attention::CheckKeyRange(k, mask, impl.scale);
-  double mean = 0;
-  for (const double value : impl.mean) mean = std::max(mean, std::fabs(value));
-  const auto d = static_cast<double>(impl.plan.dim());
-  if (impl.scale * mean * mean * d > kernels::kLargestNorm)
-    Throw(ErrorCode::kInvalidData, kWho, "given a key mean up to {:.3g}, which is out of range",
-          mean);
-  attention::CheckValueRange(v, mask);
-  return mask;
-}
-
 Shape WithLast(const Shape& shape, std::vector<int64_t> last, int drop) {
   std::vector<int64_t> sizes;
   for (int axis = 0; axis < shape.rank() - drop; ++axis) sizes.push_back(shape[axis]);
@@ -100,6 +86,44 @@ struct GroupRows {
  public:
   int64_t batch, head;
 };
+
+// Keys and mean may each be in range and their difference not.
+void CheckCentredRange(const AttentionState::Impl& impl, const ConstView& k,
+                       const std::vector<float>& mask) {
+  if (impl.mean.empty()) return;
+  double mean = 0;
+  for (const double value : impl.mean) mean = std::max(mean, std::fabs(value));
+  const auto d = static_cast<double>(impl.plan.dim());
+  if (impl.scale * mean * mean * d > kernels::kLargestNorm)
+    Throw(ErrorCode::kInvalidData, kWho, "given a key mean up to {:.3g}, which is out of range",
+          mean);
+  const double most = mean + LargestAbsolute(k);  // NaN where a masked key is
+  if (impl.scale * most * most * d <= kernels::kLargestNorm) return;
+  for (int64_t group = 0; group < impl.Groups(); ++group) {
+    const kernels::KeyRows rows = GroupRows(impl, group).Keys(k, k, mask);
+    for (int64_t row = 0; row < rows.keys.size(0); ++row) {
+      if (rows.mask != nullptr && rows.mask[row] == 0) continue;
+      double square = 0;
+      for (int64_t i = 0; i < rows.keys.size(1); ++i)
+        square += std::pow(ElementAt(rows.keys, row, i) - rows.mean[i], 2);
+      if (impl.scale * square > kernels::kLargestNorm)
+        Throw(ErrorCode::kInvalidData, kWho,
+              "k: given row {} at a distance of {:.3g} from the key mean, which is out of range",
+              row, std::sqrt(square));
+    }
+  }
+}
+
+// The expanded mask; keys and values that exist are in range.
+std::vector<float> CheckedMask(const AttentionState::Impl& impl, const ConstView& k,
+                               const ConstView& v, const ConstView& key_mask) {
+  const ConstView k4 = k.AsRank4();
+  std::vector<float> mask = attention::ExpandMask(key_mask, impl.batch, k4.size(1), k4.size(2));
+  attention::CheckKeyRange(k, mask, impl.scale);
+  CheckCentredRange(impl, k, mask);
+  attention::CheckValueRange(v, mask);
+  return mask;
+}
 
 template <class Work>
 AttentionReport SumCounts(const Context& context, int64_t pieces, const Work& work) {
@@ -165,10 +189,11 @@ void AttentionState::Append(ConstView k, ConstView v, const Context& context, Co
   CheckKeys(*impl_, k, v);
   const int64_t length = k.AsRank4().size(2);
   const std::vector<float> mask = CheckedMask(*impl_, k, v, key_mask);
-  ParallelFor(context, impl_->Groups(), [&](int64_t group) {
+  SumCounts(context, impl_->Groups(), [&](int64_t group) {
     const GroupRows rows(*impl_, group);
-    kernels::cpu::AppendKeys(rows.Features(), rows.Keys(k, v, mask), 0, length, context,
-                             impl_->states[static_cast<size_t>(group)]);
+    return kernels::cpu::AppendKeys(
+        {.features = rows.Features(), .context = context, .keys = rows.Keys(k, v, mask)},
+        {0, length}, impl_->states[static_cast<size_t>(group)]);
   });
 }
 
@@ -180,10 +205,11 @@ Tensor AttentionState::Attend(ConstView q, const Context& context, AttentionRepo
   const AttentionReport result = SumCounts(context, impl_->Groups() * reads, [&](int64_t piece) {
     const GroupRows rows(*impl_, piece / reads);
     const int64_t begin = piece % reads * kReadRows;
-    return kernels::cpu::ReadQueries(rows.Features(), rows.Queries(q), begin,
-                                     std::min(length, begin + kReadRows),
-                                     impl_->states[static_cast<size_t>(piece / reads)], context,
-                                     {.output = to.At(rows.batch).At(rows.head)});
+    return kernels::cpu::ReadQueries(
+        {.features = rows.Features(), .context = context, .queries = rows.Queries(q)},
+        {begin, std::min(length, begin + kReadRows)},
+        impl_->states[static_cast<size_t>(piece / reads)],
+        {.output = to.At(rows.batch).At(rows.head)});
   });
   if (report != nullptr) *report = result;
   return out;
@@ -193,12 +219,13 @@ Tensor AttentionState::Continue(ConstView q, ConstView k, ConstView v, const Con
                                 ConstView key_mask, AttentionReport* report) {
   CheckQueries(*impl_, q);
   Tensor out(WithLast(q.shape(), {impl_->value_dim}, 1));
-  ContinueInto(q, k, v, context, out, key_mask, report);
+  ContinueInto({q, k, v}, context, out, key_mask, report);
   return out;
 }
 
-void AttentionState::ContinueInto(ConstView q, ConstView k, ConstView v, const Context& context,
-                                  View out, ConstView key_mask, AttentionReport* report) {
+void AttentionState::ContinueInto(const AttentionInputs& inputs, const Context& context, View out,
+                                  ConstView key_mask, AttentionReport* report) {
+  const ConstView &q = inputs.q, &k = inputs.k, &v = inputs.v;
   CheckQueries(*impl_, q);
   CheckKeys(*impl_, k, v);
   const int64_t length = q.AsRank4().size(2);
@@ -207,17 +234,17 @@ void AttentionState::ContinueInto(ConstView q, ConstView k, ConstView v, const C
           length, k.AsRank4().size(2));
   }
   const std::vector<float> mask = CheckedMask(*impl_, k, v, key_mask);
-  const Shape expected = WithLast(q.shape(), {impl_->value_dim}, 1);
-  if (out.data() == nullptr || out.type() != DataType::kF32 || out.shape() != expected) {
-    Throw(ErrorCode::kInvalidData, kWho, "out: given shape {}, expected {} in f32",
-          out.shape().ToString(), expected.ToString());
-  }
+  attention::CheckOutputs(kWho, {{"out", out, WithLast(q.shape(), {impl_->value_dim}, 1)}},
+                          {{"q", q}, {"k", k}, {"v", v}, {"key_mask", key_mask}},
+                          /*reference=*/false);
   const View to = out.AsRank4();
   const AttentionReport result = SumCounts(context, impl_->Groups(), [&](int64_t group) {
     const GroupRows rows(*impl_, group);
-    return kernels::cpu::Causal(rows.Features(), rows.Queries(q), rows.Keys(k, v, mask), 0, length,
-                                kernels::cpu::kDefaultChunk, context,
-                                impl_->states[static_cast<size_t>(group)],
+    return kernels::cpu::Causal({.features = rows.Features(),
+                                 .context = context,
+                                 .queries = rows.Queries(q),
+                                 .keys = rows.Keys(k, v, mask)},
+                                {0, length}, impl_->states[static_cast<size_t>(group)],
                                 {.output = to.At(rows.batch).At(rows.head)});
   });
   if (report != nullptr) *report = result;
@@ -230,11 +257,11 @@ AttentionState::Parts AttentionState::Read(ConstView q, const Context& context) 
               Tensor(WithLast(q.shape(), {impl_->value_dim}, 1), DataType::kF64),
               Tensor(rows_shape, DataType::kF64)};
   const int64_t length = q.AsRank4().size(2);
-  ParallelFor(context, impl_->Groups(), [&](int64_t group) {
+  SumCounts(context, impl_->Groups(), [&](int64_t group) {
     const GroupRows rows(*impl_, group);
-    kernels::cpu::ReadQueries(
-        rows.Features(), rows.Queries(q), 0, length, impl_->states[static_cast<size_t>(group)],
-        context,
+    return kernels::cpu::ReadQueries(
+        {.features = rows.Features(), .context = context, .queries = rows.Queries(q)}, {0, length},
+        impl_->states[static_cast<size_t>(group)],
         {.log_scale = parts.log_scale.Data<double>() + group * length,
          .numerator = parts.numerator.Data<double>() + group * length * impl_->value_dim,
          .denominator = parts.denominator.Data<double>() + group * length});

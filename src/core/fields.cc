@@ -101,6 +101,7 @@ void FieldsFromJson(std::string_view who, const Json& json, const std::vector<Fi
     Throw(ErrorCode::kInvalidOption, who, "given {}, expected an object of keys and values",
           Printable(json.dump(-1, ' ', false, Json::error_handler_t::replace)));
   std::vector<std::string_view> keys;
+  keys.reserve(fields.size());
   for (const Field& field : fields) keys.push_back(field.key);
   for (const auto& [key, value] : json.items()) {
     const auto found = std::ranges::find(keys, key);

@@ -47,9 +47,10 @@ constexpr double kLargestValue = 1e30;
 // Of scale·‖x‖²: up to here differences of exponents, kept in double, still mean something. Beyond,
 // attention has one key only.
 constexpr double kLargestNorm = 1e15;
+constexpr int64_t kDefaultChunk = 60;  // rows of a causal chunk
 
 // What became of the rows of a call.
-struct RowCounts {
+struct [[nodiscard]] RowCounts {
   int64_t nonpositive = 0;  // denominators ≤ 0, possible with signed maps: such an output row is 0
   int64_t empty = 0;        // rows without any key: 0 too
   int64_t unusable = 0;     // rows of arguments or results that are not finite or out of range
@@ -76,27 +77,38 @@ struct OutputRows {
   double* log_sum = nullptr;
 };
 
-namespace reference {
-// Token by token, in double.
-void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
-                PrefixState& state);
-RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t begin, int64_t end,
-                      const PrefixState& state, const OutputRows& out);
-RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
-                 int64_t begin, int64_t end, PrefixState& state, const OutputRows& out);
+// One head of a call: its map, its rows and how to go through them. Rows that a kernel does not
+// read may be left out.
+struct LinearHead {
+  const HeadFeatures& features;
+  const Context& context;
+  QueryRows queries = {};
+  KeyRows keys = {};
+  int64_t chunk = kDefaultChunk;
+};
+
+// Rows begin … end − 1.
+struct RowRange {
+  int64_t begin, end;
+
+  int64_t count() const { return end - begin; }
+};
+
+//   AppendKeys    adds keys to the state
+//   ReadQueries   attention of queries to what the state holds
+//   Causal        rows after those in `state`, which moves on to the end of the range
+namespace reference {  // token by token, in double
+RowCounts AppendKeys(const LinearHead& head, RowRange range, PrefixState& state);
+RowCounts ReadQueries(const LinearHead& head, RowRange range, const PrefixState& state,
+                      const OutputRows& out);
+RowCounts Causal(const LinearHead& head, RowRange range, PrefixState& state, const OutputRows& out);
 }  // namespace reference
 
-namespace cpu {
-constexpr int64_t kDefaultChunk = 60;
-
-RowCounts AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
-                     const Context& context, PrefixState& state);
-RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t begin, int64_t end,
-                      const PrefixState& state, const Context& context, const OutputRows& out);
-// Rows [begin, end) after those in `state`, `chunk` at a time; the state moves on to the end.
-RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
-                 int64_t begin, int64_t end, int64_t chunk, const Context& context,
-                 PrefixState& state, const OutputRows& out);
+namespace cpu {  // in panels; a causal call `chunk` rows at a time
+RowCounts AppendKeys(const LinearHead& head, RowRange range, PrefixState& state);
+RowCounts ReadQueries(const LinearHead& head, RowRange range, const PrefixState& state,
+                      const OutputRows& out);
+RowCounts Causal(const LinearHead& head, RowRange range, PrefixState& state, const OutputRows& out);
 }  // namespace cpu
 
 }  // namespace favor::kernels

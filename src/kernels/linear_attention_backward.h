@@ -14,9 +14,7 @@
 
 #include <cstdint>
 
-#include "favor/context.h"
 #include "favor/tensor.h"
-#include "kernels/features.h"
 #include "kernels/linear_attention.h"
 #include "kernels/prefix_state.h"
 
@@ -32,46 +30,35 @@ struct GradientRows {
   bool add_to_keys = false;  // add to grad_keys and grad_values instead of storing there
 };
 
-// All take rows [begin, end) and return the rows that they could not compute with. States:
+// All return the rows that they could not compute with. States:
 //   QueryGradients   reads `state`, all keys; adds the queries to `adjoint`, whose c is −state.c
 //   KeyGradients     reads `adjoint`, all queries
 //   AppendQueries    adds queries to an adjoint with maxima of its own
-//   Causal…          `state` holds the keys before `begin` and moves on to `end`; `adjoint` holds
-//                    the queries from `end` on and moves back to `begin`
+//   Causal…          `state` holds the keys before the range and moves on to its end; `adjoint`
+//                    holds the queries behind the range and moves back to its begin
 namespace reference {
-RowCounts QueryGradients(const HeadFeatures& head, const QueryRows& queries,
-                         const GradientRows& gradients, int64_t begin, int64_t end,
+RowCounts QueryGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
                          const PrefixState& state, PrefixState& adjoint);
-RowCounts KeyGradients(const HeadFeatures& head, const KeyRows& keys, const GradientRows& gradients,
-                       int64_t begin, int64_t end, const PrefixState& adjoint);
-RowCounts AppendQueries(const HeadFeatures& head, const QueryRows& queries,
-                        const GradientRows& gradients, int64_t begin, int64_t end,
+RowCounts KeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+                       const PrefixState& adjoint);
+RowCounts AppendQueries(const LinearHead& head, const GradientRows& gradients, RowRange range,
                         PrefixState& adjoint);
-RowCounts CausalQueryGradients(const HeadFeatures& head, const QueryRows& queries,
-                               const KeyRows& keys, const GradientRows& gradients, int64_t begin,
-                               int64_t end, PrefixState& state);
-RowCounts CausalKeyGradients(const HeadFeatures& head, const QueryRows& queries,
-                             const KeyRows& keys, const GradientRows& gradients, int64_t begin,
-                             int64_t end, PrefixState& adjoint);
+RowCounts CausalQueryGradients(const LinearHead& head, const GradientRows& gradients,
+                               RowRange range, PrefixState& state);
+RowCounts CausalKeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+                             PrefixState& adjoint);
 }  // namespace reference
 
 namespace cpu {
-RowCounts QueryGradients(const HeadFeatures& head, const QueryRows& queries,
-                         const GradientRows& gradients, int64_t begin, int64_t end,
-                         const PrefixState& state, const Context& context, PrefixState& adjoint);
-RowCounts KeyGradients(const HeadFeatures& head, const KeyRows& keys, const GradientRows& gradients,
-                       int64_t begin, int64_t end, const PrefixState& adjoint,
-                       const Context& context);
-RowCounts AppendQueries(const HeadFeatures& head, const QueryRows& queries,
-                        const GradientRows& gradients, int64_t begin, int64_t end,
-                        const Context& context, PrefixState& adjoint);
-RowCounts CausalQueryGradients(const HeadFeatures& head, const QueryRows& queries,
-                               const KeyRows& keys, const GradientRows& gradients, int64_t begin,
-                               int64_t end, int64_t chunk, const Context& context,
-                               PrefixState& state);
-RowCounts CausalKeyGradients(const HeadFeatures& head, const QueryRows& queries,
-                             const KeyRows& keys, const GradientRows& gradients, int64_t begin,
-                             int64_t end, int64_t chunk, const Context& context,
+RowCounts QueryGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+                         const PrefixState& state, PrefixState& adjoint);
+RowCounts KeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+                       const PrefixState& adjoint);
+RowCounts AppendQueries(const LinearHead& head, const GradientRows& gradients, RowRange range,
+                        PrefixState& adjoint);
+RowCounts CausalQueryGradients(const LinearHead& head, const GradientRows& gradients,
+                               RowRange range, PrefixState& state);
+RowCounts CausalKeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
                              PrefixState& adjoint);
 }  // namespace cpu
 

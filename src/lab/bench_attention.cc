@@ -36,11 +36,11 @@ class BenchCall {
   }
 
   void Run(const AttentionOptions& options, const Context& context) {
-    if (!backward_) return AttendInto(q_, k_, v_, options, context, out_);
+    if (!backward_) return AttendInto({q_, k_, v_}, options, context, out_);
     AttentionRecord record;
-    AttendInto(q_, k_, v_, options, context, out_, nullptr, &record);
-    AttendBackwardInto(q_, k_, v_, out_, grad_out_, options, context, &record, grad_q_, grad_k_,
-                       grad_v_);
+    AttendInto({q_, k_, v_}, options, context, out_, {.record = &record});
+    AttendBackwardInto({q_, k_, v_, out_, grad_out_}, options, context, &record,
+                       {grad_q_, grad_k_, grad_v_});
   }
 
  private:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention/kinds.h"
+#include "attention/problem.h"
 #include "attention/state_impl.h"
 #include "core/error_text.h"
 #include "core/parallel.h"
@@ -10,6 +12,8 @@
 
 namespace favor::layers {
 namespace {
+
+using attention::ContextMemory;
 
 // Numbers of a file, of the expected shape and finite (maxima of empty states aside).
 template <class T>
@@ -78,9 +82,11 @@ AttentionMemory::AttentionMemory(const AttentionShape& shape, const AttentionOpt
       query_tail_(std::max<int64_t>(0, shape.convolution - 1), shape.width),
       key_tail_(std::max<int64_t>(0, shape.convolution - 1), shape.kv_width()),
       value_tail_(std::max<int64_t>(0, shape.convolution - 1), shape.kv_width()) {
-  if (options.attention == "linear")
+  const ContextMemory memory = attention::FindKind(options.attention).memory;
+  if (memory == ContextMemory::kPrefixState)
     state_.emplace(*options.plan, StateOptions{.value_dim = shape.dim()});
-  if (options.attention == "uniform") sums_.assign(static_cast<size_t>(shape.kv_width()), 0.0);
+  if (memory == ContextMemory::kSumOfValues)
+    sums_.assign(static_cast<size_t>(shape.kv_width()), 0.0);
 }
 
 AttentionMemory AttentionMemory::Clone() const {
@@ -99,20 +105,29 @@ AttentionMemory AttentionMemory::Clone() const {
 void AttentionMemory::Attend(const Context& context, View q, View k, View v, View out) {
   const int64_t length = q.size(0);
   const auto heads = [&](const View& view) { return AsHeads(view, 1, length, shape_.dim()); };
-  if (state_) {
-    state_->ContinueInto(heads(q), heads(k), heads(v), context, heads(out));
-  } else if (options_.attention == "exact") {
-    AttendExactly(context, q, k, v, out);
-  } else if (options_.attention == "uniform") {
-    AttendUniformly(v, out);
-  } else {  // identity: a row attends to itself alone
-    AttendInto(heads(q), heads(k), heads(v), options_, context, heads(out));
+  switch (attention::FindKind(options_.attention).memory) {
+    case ContextMemory::kPrefixState:
+      state_->ContinueInto({heads(q), heads(k), heads(v)}, context, heads(out));
+      break;
+    case ContextMemory::kKeysAndValues:
+      AttendExactly(context, q, k, v, out);
+      break;
+    case ContextMemory::kSumOfValues:
+      AttendUniformly(v, out);
+      break;
+    case ContextMemory::kNothing:  // a row attends to itself alone
+      AttendInto({heads(q), heads(k), heads(v)}, options_, context, heads(out));
+      break;
   }
   tokens_ += length;
 }
 
 void AttentionMemory::AttendExactly(const Context& context, View q, View k, View v, View out) {
   const int64_t length = q.size(0), dim = shape_.dim(), columns = shape_.kv_width();
+  const double scale = 1 / std::sqrt(static_cast<double>(dim));
+  attention::CheckQueryRange(AsHeads(q, 1, length, dim), scale);
+  attention::CheckKeyRange(AsHeads(k, 1, length, dim), {}, scale);
+  attention::CheckValueRange(AsHeads(v, 1, length, dim), {});
   keys_.insert(keys_.end(), k.Data<float>(), k.Data<float>() + length * columns);
   values_.insert(values_.end(), v.Data<float>(), v.Data<float>() + length * columns);
   const auto head_of = [&](std::vector<float>& rows, int64_t head) {
@@ -121,18 +136,24 @@ void AttentionMemory::AttendExactly(const Context& context, View q, View k, View
   };
   constexpr int64_t kRows = 64;  // of a task
   const int64_t blocks = (length + kRows - 1) / kRows;
-  ParallelFor(context, shape_.heads * blocks, [&](int64_t piece) {
+  const auto attend = [&](int64_t piece, int64_t) {
     const int64_t head = piece / blocks, shared = head / (shape_.heads / shape_.kv_heads);
     const int64_t begin = piece % blocks * kRows;
     const kernels::ExactRows rows{.queries = AsHeads(q, 1, length, dim).At(0).At(head),
                                   .keys = head_of(keys_, shared),
                                   .values = head_of(values_, shared),
-                                  .scale = 1 / std::sqrt(static_cast<double>(dim)),
+                                  .scale = scale,
                                   .causal = true,
                                   .before = tokens_};
-    kernels::cpu::Exact(rows, begin, std::min(length, begin + kRows), context,
-                        {.output = AsHeads(out, 1, length, dim).At(0).At(head)});
-  });
+    return kernels::cpu::Exact(rows, begin, std::min(length, begin + kRows), context,
+                               {.output = AsHeads(out, 1, length, dim).At(0).At(head)});
+  };
+  const auto counts =
+      ParallelReduce(context, shape_.heads * blocks, 1, kernels::RowCounts{}, attend,
+                     [](auto& total, const kernels::RowCounts& part) { total += part; });
+  // Means of values in range are in range, unless hundreds of millions of keys overflow their sum.
+  if (counts.unusable > 0)
+    Throw(ErrorCode::kInvalidData, "attend", "the result exceeds the range of f32");
 }
 
 void AttentionMemory::AttendUniformly(View v, View out) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "attention/kinds.h"
+
 namespace favor::layers {
 
 MultiHeadAttention::MultiHeadAttention(ParameterSet& parameters, const std::string& name,
@@ -54,7 +56,7 @@ void MultiHeadAttention::Projection::Backward(const Context& context, const Sequ
 }
 
 void MultiHeadAttention::Redraw(uint64_t seed, uint64_t redraw) {
-  if (options_.attention != "linear") return;
+  if (!attention::FindKind(options_.attention).takes_plan) return;
   options_.plan = FeaturePlan::Draw(options_.features, shape_.heads, shape_.dim(), seed, redraw);
 }
 
@@ -85,7 +87,7 @@ MultiHeadAttention::Workspace MultiHeadAttention::PlanWorkspace(Arena& arena, in
 
 int64_t MultiHeadAttention::RecordBytes(int64_t batch, int64_t length) const {
   int64_t bytes = batch * shape_.heads * length * static_cast<int64_t>(sizeof(double));
-  if (options_.attention != "linear" || options_.causal) return bytes;
+  if (!attention::FindKind(options_.attention).takes_plan || options_.causal) return bytes;
   // One state a head: S, z and c in double.
   const auto map = std::ranges::find(Maps(), options_.features.map, &FeatureMapInfo::name);
   const int64_t columns = options_.features.features * (map == Maps().end() ? 1 : map->parts);
@@ -123,8 +125,8 @@ void MultiHeadAttention::Forward(const Context& context, const Rows& rows, Const
   if (memory != nullptr) {
     memory->Attend(context, a.q, a.k, a.v, a.attended);
   } else {
-    AttendInto(heads(a.q), heads(a.k), heads(a.v), OptionsFor(rows, x.type()), context,
-               heads(a.attended), nullptr, training ? &a.record : nullptr);
+    AttendInto({heads(a.q), heads(a.k), heads(a.v)}, OptionsFor(rows, x.type()), context,
+               heads(a.attended), {.record = training ? &a.record : nullptr});
   }
   output_.Forward(context, a.attended, y);
 }
@@ -137,9 +139,13 @@ void MultiHeadAttention::Backward(const Context& context, const Rows& rows, Cons
   const auto heads = [&](const View& view) {
     return AsHeads(view, sequences.batch, sequences.length, shape_.dim());
   };
-  AttendBackwardInto(heads(a.q), heads(a.k), heads(a.v), heads(a.attended), heads(w.grad_attended),
-                     OptionsFor(rows, x.type()), context, &a.record, heads(w.grad_q),
-                     heads(w.grad_k), heads(w.grad_v));
+  AttendBackwardInto({.q = heads(a.q),
+                      .k = heads(a.k),
+                      .v = heads(a.v),
+                      .out = heads(a.attended),
+                      .grad_out = heads(w.grad_attended)},
+                     OptionsFor(rows, x.type()), context, &a.record,
+                     {heads(w.grad_q), heads(w.grad_k), heads(w.grad_v)});
   if (rows.rotary != nullptr) {
     rows.rotary->Rotate(context, sequences.length, /*back=*/true, w.grad_q);
     rows.rotary->Rotate(context, sequences.length, /*back=*/true, w.grad_k);

@@ -95,8 +95,8 @@ TEST(Causal, SurvivesExponentsThatRiseInsideAChunk) {
     if (std::string(map) == "trigonometric") {
       for (int64_t i = 0; i < length; ++i) Copy(k.view().At(length - 1 - i), keys.view().At(i));
     }
-    const Tensor out = Attend(q, keys, v, options, context, &report);
-    const Tensor want = Attend(q, keys, v, reference, context, &reference_report);
+    const Tensor out = Attend(q, keys, v, options, context, {.report = &report});
+    const Tensor want = Attend(q, keys, v, reference, context, {.report = &reference_report});
     EXPECT_EQ(report.nonpositive_rows, reference_report.nonpositive_rows) << map;
     if (std::string(map) == "positive") {
       EXPECT_LE(LargestDifference(out, want), 2e-4) << map;

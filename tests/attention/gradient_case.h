@@ -64,8 +64,8 @@ class Call {
     const bool reference = options.reference;
     Tensor out({2, heads_, q.shape()[2], v.shape()[3]},
                reference ? DataType::kF64 : DataType::kF32);
-    AttendInto(q, k, v, options, context, out, nullptr, &record);
-    return AttendBackward(q, k, v, out, grad_out, options, context, &record);
+    AttendInto({q, k, v}, options, context, out, {.record = &record});
+    return AttendBackward({q, k, v, out, grad_out}, options, context, &record);
   }
   // Σ grad_out·out, in double.
   double Loss(const Context& context) const {

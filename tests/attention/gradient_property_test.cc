@@ -23,7 +23,7 @@ TEST(Gradients, DoNotMoveAlongAConstantOfTheQueryExponents) {
     AttentionOptions options{.causal = causal};
     options.features = {.map = "exp", .projection = "none", .features = 16, .kernel_epsilon = 0};
     const Tensor out = Attend(q, k, v, options, context);
-    const AttentionGradients gradients = AttendBackward(q, k, v, out, grad_out, options, context);
+    const AttentionGradients gradients = AttendBackward({q, k, v, out, grad_out}, options, context);
     // Rounding is of the terms that cancel: δ against dO·v, which are of order 1.
     for (int64_t row = 0; row < 200; ++row) {
       double sum = 0;
@@ -74,9 +74,9 @@ TEST(Gradients, OfBlocksAreThoseOfOneBlock) {
     AttentionOptions options{.causal = causal};
     options.plan = FeaturePlan::Draw({.features = 16}, 1, 8, 3);
     const Tensor out = Attend(q, k, v, options, context);
-    const AttentionGradients got = AttendBackward(q, k, v, out, grad_out, options, context);
+    const AttentionGradients got = AttendBackward({q, k, v, out, grad_out}, options, context);
     options.reference = true;
-    const AttentionGradients want = AttendBackward(q, k, v, out, grad_out, options, context);
+    const AttentionGradients want = AttendBackward({q, k, v, out, grad_out}, options, context);
     ExpectNear(got, want, 1e-5);
   }
 }
@@ -103,7 +103,7 @@ TEST(Gradients, HaveTheSameBitsForAnyNumberOfThreads) {
     for (const int threads : {1, 2, 3, 8, 16}) {
       const Context context({.threads = threads});
       const Tensor out = Attend(q, k, v, options, context);
-      all.push_back(AttendBackward(q, k, v, out, grad_out, options, context));
+      all.push_back(AttendBackward({q, k, v, out, grad_out}, options, context));
     }
     for (const AttentionGradients& other : all) {
       ExpectNear(other, all[0], 0);
@@ -185,7 +185,7 @@ TEST(Gradients, OfLongConstantSequencesDoNotDrift) {
     const Tensor out = Attend(zeros, zeros, values, options, context);
     EXPECT_NEAR(out.Data<float>()[shape.Elements() - 1], 0.1f, 2e-7);
     const AttentionGradients got =
-        AttendBackward(zeros, zeros, values, out, values, options, context);
+        AttendBackward({zeros, zeros, values, out, values}, options, context);
     double want = 0;  // of the first value: Σ_i 0.1/(keys that row i sees)
     for (int64_t i = 0; i < length; ++i) want += 0.1 / static_cast<double>(causal ? i + 1 : length);
     EXPECT_NEAR(got.v.Data<float>()[0], want, 2e-6 * want) << causal;

@@ -24,7 +24,7 @@ class RefusedGradients : public testing::Test {
   }
   void Backward(ConstView result, ConstView gradient,
                 const AttentionRecord* record = nullptr) const {
-    AttendBackward(q, k, v, result, gradient, options, context, record);
+    AttendBackward({q, k, v, result, gradient}, options, context, record);
   }
 
   const Context context;
@@ -47,15 +47,15 @@ TEST_F(RefusedGradients, OfAWrongShape) {
   Tensor grad_q({2, 9, 4}), grad_k({2, 8, 4}), grad_v({2, 9, 3});
   Expect(
       [&] {
-        AttendBackwardInto(q, k, v, out, grad_out, options, context, nullptr, grad_q, grad_k,
-                           grad_v);
+        AttendBackwardInto({q, k, v, out, grad_out}, options, context, nullptr,
+                           {grad_q, grad_k, grad_v});
       },
       kData, "grad_k: given f32 [2, 8, 4] on cpu, expected f32 [2, 9, 4]");
   Tensor doubles({2, 9, 4}, DataType::kF64), fits({2, 9, 4});
   Expect(
       [&] {
-        AttendBackwardInto(q, k, v, out, grad_out, options, context, nullptr, doubles, fits,
-                           grad_v);
+        AttendBackwardInto({q, k, v, out, grad_out}, options, context, nullptr,
+                           {doubles, fits, grad_v});
       },
       kData, "grad_q: given f64");
 }
@@ -63,22 +63,26 @@ TEST_F(RefusedGradients, OfAWrongShape) {
 TEST_F(RefusedGradients, ThatShareMemory) {
   Tensor a({2, 9, 4}), b({2, 9, 4}), c({2, 9, 3});
   const auto into = [&](View grad_q, View grad_k, View grad_v) {
-    AttendBackwardInto(q, k, v, out, grad_out, options, context, nullptr, grad_q, grad_k, grad_v);
+    AttendBackwardInto({q, k, v, out, grad_out}, options, context, nullptr,
+                       {grad_q, grad_k, grad_v});
   };
   Expect([&] { into(a, a, c); }, kData, "grad_k: given memory that grad_q uses too");
   Expect([&] { into(q, b, c); }, kData, "grad_q: given memory that q uses too");
   Expect([&] { into(a, b, grad_out); }, kData, "grad_v: given memory that grad_out uses too");
   const View zero_stride(a.view().data(), DataType::kF32, {2, 9, 4}, {0, 4, 1, 0}, Device{});
   Expect([&] { into(zero_stride, b, c); }, kData, "grad_q: given an array whose elements share");
-  Expect([&] { AttendInto(q, k, v, options, context, v); }, kData,
-         "out: given memory that v uses too");
-  Expect([&] { AttendInto(q, k, v, options, context, a); }, kData, "out: given f32 [2, 9, 4]");
+  Expect(
+      [&] {
+        AttendInto({q, k, v}, options, context, v);
+      },
+      kData, "out: given memory that v uses too");
+  Expect([&] { AttendInto({q, k, v}, options, context, a); }, kData, "out: given f32 [2, 9, 4]");
   into(a, b, c);  // and without sharing all is well
 }
 
 TEST_F(RefusedGradients, OfAnotherCall) {
   AttentionRecord record, empty;
-  Attend(q, k, v, options, context, nullptr, &record);
+  Attend(q, k, v, options, context, {.record = &record});
   Backward(out, grad_out, &record);
   Expect([&] { Backward(out, grad_out, &empty); }, kData, "a record that no call has filled");
   options.causal = true;
@@ -96,15 +100,15 @@ TEST_F(RefusedGradients, OfAnotherCall) {
 TEST_F(RefusedGradients, OfARecordThatDoesNotFit) {
   AttentionRecord record;
   options.chunk = 0;
-  Expect([&] { Attend(q, k, v, options, context, nullptr, &record); }, kOption, "chunk");
+  Expect([&] { Attend(q, k, v, options, context, {.record = &record}); }, kOption, "chunk");
   Expect([&] { Backward(out, grad_out, &record); }, kOption, "chunk");
   options.chunk = 60;
   Expect([&] { Backward(out, grad_out, &record); }, kData, "no call has filled");
   Tensor bad = q.Clone();
   bad.Data<float>()[3] = NAN;
-  Expect([&] { Attend(bad, k, v, options, context, nullptr, &record); }, kData, "NaN");
+  Expect([&] { Attend(bad, k, v, options, context, {.record = &record}); }, kData, "NaN");
   Expect([&] { Backward(out, grad_out, &record); }, kData, "no call has filled");
-  Attend(q, k, v, options, context, nullptr, &record);
+  Attend(q, k, v, options, context, {.record = &record});
   options.center_keys = true;
   Expect([&] { Backward(out, grad_out, &record); }, kData, "key centring differs");
   options.center_keys = false;
@@ -118,7 +122,7 @@ TEST_F(RefusedGradients, OfARecordThatDoesNotFit) {
   AttentionRecord moved = std::move(record);
   Expect([&] { Backward(out, grad_out, &record); }, kData, "no call has filled");
   Backward(out, grad_out, &moved);
-  Attend(q, k, v, options, context, nullptr, &record);  // and it can be filled again
+  Attend(q, k, v, options, context, {.record = &record});  // and it can be filled again
   Backward(out, grad_out, &record);
 }
 
@@ -137,17 +141,26 @@ TEST_F(RefusedGradients, OfUnnormalisedSumsBeyondFloats) {
       std::fill_n(one.Data<float>(), 4, kind[0] == 'l' ? 50.0f : 4.9f);  // K = 4·e^100, e^96
       std::fill_n(small.Data<float>(), 3, 1e-12f);
       const Tensor gradient = RandomTensor({1, 3}, 1, 4);
-      Expect([&] { AttendBackward(one, one, small, result, gradient, large, context); }, kData,
-             "exceeds the range of f32");
+      Expect(
+          [&] {
+            AttendBackward({one, one, small, result, gradient}, large, context);
+          },
+          kData, "exceeds the range of f32");
     }
   }
+}
+
+TEST_F(RefusedGradients, OfAnUnknownKind) {
+  options = {.attention = "uniforme"};
+  Expect([&] { Backward(out, grad_out); }, kOption,
+         "unknown name 'uniforme' (did you mean 'uniform'?)");
 }
 
 TEST_F(RefusedGradients, ThatDoNotExist) {
   options.compat = Compat::kJax;
   Expect([&] { Backward(out, grad_out); }, kOption, "compat, which has no gradients");
   AttentionRecord record;
-  Expect([&] { Attend(q, k, v, options, context, nullptr, &record); }, kOption, "compat");
+  Expect([&] { Attend(q, k, v, options, context, {.record = &record}); }, kOption, "compat");
 }
 
 TEST_F(RefusedGradients, OfNumbersOutOfRange) {
@@ -156,14 +169,21 @@ TEST_F(RefusedGradients, OfNumbersOutOfRange) {
     const Tensor result = Attend(q, k, v, kinds, context);
     Tensor bad = grad_out.Clone();
     bad.Data<float>()[20] = NAN;
-    Expect([&] { AttendBackward(q, k, v, result, bad, kinds, context); }, kData,
-           "grad_out: given NaN or infinity in row 6");
+    Expect(
+        [&] {
+          AttendBackward({q, k, v, result, bad}, kinds, context);
+        },
+        kData, "grad_out: given NaN or infinity in row 6");
   }
   for (const char* kind : {"identity", "uniform"}) {
     const AttentionOptions sums{.attention = kind, .renormalize = false};
     Tensor bad = grad_out.Clone();
     bad.Data<float>()[20] = NAN;
-    Expect([&] { AttendBackward(q, k, v, out, bad, sums, context); }, kData, "grad_out: given NaN");
+    Expect(
+        [&] {
+          AttendBackward({q, k, v, out, bad}, sums, context);
+        },
+        kData, "grad_out: given NaN");
   }
   Tensor huge = grad_out.Clone();
   huge.Data<float>()[0] = 2e38f;
@@ -194,10 +214,10 @@ TEST_F(RefusedGradients, AreNotThoseOfInterleavedSlices) {
     const Tensor result = Attend(sq, sk, sv, same, context);
     EXPECT_EQ(LargestDifference(result, Attend(dense_q, dense_k, dense_v, same, context)), 0);
     float* to = grad_packed.Data<float>();
-    AttendBackwardInto(sq, sk, sv, result, gradient, same, context, nullptr, slice(to, 0),
-                       slice(to, 1), slice(to, 2));
+    AttendBackwardInto({sq, sk, sv, result, gradient}, same, context, nullptr,
+                       {slice(to, 0), slice(to, 1), slice(to, 2)});
     const AttentionGradients want =
-        AttendBackward(dense_q, dense_k, dense_v, result, gradient, same, context);
+        AttendBackward({dense_q, dense_k, dense_v, result, gradient}, same, context);
     Tensor got({heads, length, d});
     Copy(slice(data, 0), got);
     Copy(ConstView(slice(to, 0)), got);

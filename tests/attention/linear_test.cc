@@ -246,7 +246,7 @@ TEST(Linear, CountsDenominatorsThatAreNotPositive) {
       AttentionOptions options{.causal = causal,
                                .features = {.map = std::string(map.name), .features = 32}};
       if (map.name == "oprf") options.features.oprf_a = {-0.1};
-      const Tensor out = Attend(q, k, v, options, Context(), &report);
+      const Tensor out = Attend(q, k, v, options, Context(), {.report = &report});
       int64_t zero_rows = 0;
       for (int64_t i = 0; i < 200; ++i) {
         bool zero = true;

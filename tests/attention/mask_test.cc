@@ -120,7 +120,7 @@ TEST(Mask, AllMaskedGivesZerosAndIsCounted) {
         const Tensor out = Attend(
             q, q, q,
             {.attention = attention, .causal = causal, .key_mask = mask, .reference = reference},
-            Context(), &report);
+            Context(), {.report = &report});
         EXPECT_EQ(report.empty_rows, 10) << attention;
         EXPECT_EQ(report.nonpositive_rows, 0);
         EXPECT_EQ(LargestDifference(out, Tensor({2, 5, 8})), 0) << attention;

@@ -37,8 +37,9 @@ TEST(Memory, GradientsOverAMillionTokensStayUnder100MB) {
     const auto extra = lab::PeakExtraBytes([&] {
       const Context context;
       AttentionRecord record;
-      AttendInto(q, k, v, options, context, out, nullptr, &record);
-      AttendBackwardInto(q, k, v, out, grad_out, options, context, &record, grad_q, grad_k, grad_v);
+      AttendInto({q, k, v}, options, context, out, {.record = &record});
+      AttendBackwardInto({q, k, v, out, grad_out}, options, context, &record,
+                         {grad_q, grad_k, grad_v});
     });
     ASSERT_TRUE(extra.has_value());
     EXPECT_LT(*extra, 100'000'000) << (causal ? "causal" : "bidirectional");

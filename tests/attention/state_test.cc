@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
+#include <utility>
 
 #include "favor/error.h"
 #include "tests/attention/oracle.h"
@@ -218,6 +220,70 @@ TEST(State, RefusesNumbersThatWouldSpoilIt) {
   EXPECT_THROW(AttentionState(FeaturePlan::Draw({.map = "relu", .features = 8}, 1, 4, 1),
                               {.value_dim = 2, .key_mean = Tensor({4})}),
                Error);
+}
+
+// Keys and mean are each in range, their difference is not. Nothing has moved when that is said.
+TEST(State, RefusesKeysFarFromTheirMean) {
+  const Context context;
+  Tensor mean({4}), k({2, 4}), far({2, 4});
+  for (int64_t i = 0; i < 4; ++i) {
+    mean.Data<float>()[i] = -2e7f;
+    far.Data<float>()[4 + i] = 2e7f;  // scale·d·x² is 8e14, of the difference 3.2e15
+  }
+  AttentionState state(FeaturePlan::Draw({.features = 8}, 1, 4, 1),
+                       {.value_dim = 2, .key_mean = mean});
+  const Tensor q({2, 4}), v = RandomTensor({2, 2}, 1, 1);
+  state.Append(k, v, context);
+  const Tensor before = state.Attend(q, context);
+  const auto refused = [&](const std::function<void()>& call) {
+    try {
+      call();
+      FAIL() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidData);
+      EXPECT_NE(std::string(error.what()).find("k: given row 1 at a distance of 8e+07"),
+                std::string::npos)
+          << error.what();
+    }
+    EXPECT_EQ(state.tokens(), 2);
+    EXPECT_EQ(LargestDifference(state.Attend(q, context), before), 0);
+  };
+  refused([&] { state.Append(far, v, context); });
+  refused([&] { state.Continue(q, far, v, context); });
+  Tensor mask({2});
+  mask.Data<float>()[0] = 1;  // the row does not exist
+  far.Data<float>()[5] = NAN;
+  EXPECT_NO_THROW(state.Append(far, v, context, mask));
+}
+
+TEST(State, ContinuesOnlyIntoMemoryOfItsOwn) {
+  const Context context;
+  AttentionState state(FeaturePlan::Draw({.features = 8}, 2, 3, 1), {.value_dim = 3});
+  Tensor q = RandomTensor({2, 5, 3}, 1, 1), k = RandomTensor({2, 5, 3}, 1, 2),
+         v = RandomTensor({2, 5, 3}, 1, 3), out({2, 5, 3});
+  const auto refused = [&](View to, const std::string& says) {
+    try {
+      state.ContinueInto({q, k, v}, context, to);
+      FAIL() << "accepted, expected: " << says;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidData);
+      EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(state.tokens(), 0);
+  };
+  for (const auto& [name, to] : {std::pair<std::string, View>{"q", q}, {"k", k}, {"v", v}})
+    refused(to, "out: given memory that " + name + " uses too");
+  refused(View(), "out: given");
+  Tensor small({2, 4, 3}), doubles({2, 5, 3}, DataType::kF64);
+  refused(small, "out: given f32 [2, 4, 3] on cpu, expected f32 [2, 5, 3]");
+  refused(doubles, "out: given f64");
+  const View elsewhere(out.view().data(), DataType::kF32, out.shape(), RowMajorStrides(out.shape()),
+                       Device{.kind = DeviceKind::kCuda});
+  refused(elsewhere, "expected f32 [2, 5, 3] on the cpu");
+  const View shared(out.view().data(), DataType::kF32, out.shape(), {0, 3, 1, 0}, Device{});
+  refused(shared, "out: given an array whose elements share memory");
+  state.ContinueInto({q, k, v}, context, out);
+  EXPECT_EQ(state.tokens(), 5);
 }
 
 TEST(State, RefusesRowsThatDoNotFit) {

@@ -146,7 +146,7 @@ TEST_F(AttendCommand, WritesGradients) {
         .causal = true, .reference = reference, .features = {.features = 12}};
     const Context context;
     const Tensor out = Attend(q_, k_, v_, options, context);
-    const AttentionGradients want = AttendBackward(q_, k_, v_, out, grad_out, options, context);
+    const AttentionGradients want = AttendBackward({q_, k_, v_, out, grad_out}, options, context);
     const auto same = [&](const char* name, const Tensor& gradient) {
       const Tensor got = ReadNpy(dir_ / name);
       ASSERT_EQ(got.shape(), gradient.shape());

@@ -83,11 +83,12 @@ void Run(Arguments& a) {
   const Stopwatch watch;
   AttentionReport report;
   AttentionRecord record;
-  const Tensor out = Attend(q, k, v, options, context, &report, backward ? &record : nullptr);
+  const Tensor out = Attend(q, k, v, options, context,
+                            {.report = &report, .record = backward ? &record : nullptr});
   const double seconds = watch.Seconds();
   AttentionGradients gradients;
   const Stopwatch backward_watch;
-  if (backward) gradients = AttendBackward(q, k, v, out, grad_out, options, context, &record);
+  if (backward) gradients = AttendBackward({q, k, v, out, grad_out}, options, context, &record);
   const double backward_seconds = backward_watch.Seconds();
   std::optional<Tensor> matrix;
   if (!a.matrix.empty()) matrix = AttentionMatrix(q, k, options, context);

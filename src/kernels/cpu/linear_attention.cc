@@ -74,11 +74,11 @@ class WeighedQueries {
 };
 
 // A few keys into the state where it lies.
-RowCounts AppendFew(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
-                    const Context& context, PrefixState& state) {
-  AppendedRows keys(head, end - begin, state.value_dim, /*backward=*/false, context);
+RowCounts AppendFew(const LinearHead& head, RowRange range, PrefixState& state) {
+  AppendedRows keys(head.features, range.count(), state.value_dim, /*backward=*/false,
+                    head.context);
   RowCounts counts;
-  counts.unusable = keys.LoadKeys(rows, begin, end);
+  counts.unusable = keys.LoadKeys(head.keys, range.begin, range.end);
   if (keys.tokens() == 0) return counts;
   keys.FindMaximum(state.c);
   keys.Weigh();
@@ -102,16 +102,16 @@ RowCounts AppendFew(const HeadFeatures& head, const KeyRows& rows, int64_t begin
   return counts;
 }
 
-RowCounts ReadFew(const HeadFeatures& head, const QueryRows& rows, int64_t begin, int64_t end,
-                  const PrefixState& state, const Context& context, const OutputRows& out) {
-  const int64_t dv = state.value_dim;
+RowCounts ReadFew(const LinearHead& head, RowRange range, const PrefixState& state,
+                  const OutputRows& out) {
+  const int64_t begin = range.begin, dv = state.value_dim;
   RowCounts counts;
-  WeighedQueries queries(head, end - begin, context);
-  counts.unusable = queries.Load(rows, begin, end);
+  WeighedQueries queries(head.features, range.count(), head.context);
+  counts.unusable = queries.Load(head.queries, begin, range.end);
   std::vector<float> no_z(static_cast<size_t>(PaddedColumns(state.width)), 0.0f);
   if (!state.IsEmpty()) queries.Weigh(state.c, no_z.data());
   std::vector<double> numerator(static_cast<size_t>(dv));
-  for (int64_t row = 0; row < end - begin; ++row) {
+  for (int64_t row = 0; row < range.count(); ++row) {
     if (state.IsEmpty()) {
       counts += StoreEmpty(out, begin + row, dv);
       continue;
@@ -126,35 +126,33 @@ RowCounts ReadFew(const HeadFeatures& head, const QueryRows& rows, int64_t begin
       for (int64_t v = 0; v < dv; ++v) numerator[static_cast<size_t>(v)] += weight * s[v];
     }
     counts += Store(
-        out, begin + row, dv, true, [&]() { return queries.LogScale(rows, begin, row); },
+        out, begin + row, dv, true, [&]() { return queries.LogScale(head.queries, begin, row); },
         numerator.data(), denominator);
   }
   return counts;
 }
 
-RowCounts AppendOnTarget(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
-                         const Context& context, PrefixState& state) {
-  if (end - begin <= kFewRows) return AppendFew(head, rows, begin, end, context, state);
-  AppendedRows keys(head, std::min(kKeyPanel, end - begin), state.value_dim, /*backward=*/false,
-                    context);
-  SumState sums(state, SumState::Layout::kByFeature, context);
+RowCounts AppendOnTarget(const LinearHead& head, RowRange range, PrefixState& state) {
+  if (range.count() <= kFewRows) return AppendFew(head, range, state);
+  AppendedRows keys(head.features, std::min(kKeyPanel, range.count()), state.value_dim,
+                    /*backward=*/false, head.context);
+  SumState sums(state, SumState::Layout::kByFeature, head.context);
   RowCounts counts;
-  for (int64_t first = begin; first < end; first += kKeyPanel) {
-    counts.unusable += keys.LoadKeys(rows, first, std::min(end, first + kKeyPanel));
+  for (int64_t first = range.begin; first < range.end; first += kKeyPanel) {
+    counts.unusable += keys.LoadKeys(head.keys, first, std::min(range.end, first + kKeyPanel));
     sums.Append(keys);
   }
   sums.CopyTo(state);
   return counts;
 }
 
-RowCounts ReadOnTarget(const HeadFeatures& head, const QueryRows& rows, int64_t begin, int64_t end,
-                       const PrefixState& state, const Context& context, const OutputRows& out) {
-  if (end - begin <= kFewRows || state.IsEmpty())
-    return ReadFew(head, rows, begin, end, state, context, out);
+RowCounts ReadOnTarget(const LinearHead& head, RowRange range, const PrefixState& state,
+                       const OutputRows& out) {
+  if (range.count() <= kFewRows || state.IsEmpty()) return ReadFew(head, range, state, out);
   const int64_t dv = state.value_dim, step = RowStep(dv);
-  WeighedQueries queries(head, std::min(kQueryPanel, end - begin), context);
+  WeighedQueries queries(head.features, std::min(kQueryPanel, range.count()), head.context);
   // The state's sums as floats, [width, value_dim].
-  const Scratch<float> memory(context, (state.width + kQueryPanel) * step);
+  const Scratch<float> memory(head.context, (state.width + kQueryPanel) * step);
   float *sums = memory.data(), *numerators = sums + state.width * step;
   for (int64_t r = 0; r < state.width; ++r) {
     const double* HWY_RESTRICT from = state.s.data() + r * dv;
@@ -165,15 +163,15 @@ RowCounts ReadOnTarget(const HeadFeatures& head, const QueryRows& rows, int64_t 
   AlignedVector<float> z(static_cast<size_t>(PaddedColumns(state.width)), 0.0f);
   std::copy(state.z.begin(), state.z.end(), z.begin());
   RowCounts counts;
-  for (int64_t first = begin; first < end; first += kQueryPanel) {
-    const int64_t count = std::min(kQueryPanel, end - first);
-    counts.unusable += queries.Load(rows, first, first + count);
+  for (int64_t first = range.begin; first < range.end; first += kQueryPanel) {
+    const int64_t count = std::min(kQueryPanel, range.end - first);
+    counts.unusable += queries.Load(head.queries, first, first + count);
     queries.Weigh(state.c, z.data());
     Multiply({queries.panel().Weights(0), queries.panel().step(), 1}, sums, step, count, dv,
              state.width, {numerators, step});
     for (int64_t row = 0; row < count; ++row) {
       counts += Store(
-          out, first + row, dv, true, [&]() { return queries.LogScale(rows, first, row); },
+          out, first + row, dv, true, [&]() { return queries.LogScale(head.queries, first, row); },
           numerators + row * step, queries.Denominator(row));
     }
   }
@@ -183,28 +181,25 @@ RowCounts ReadOnTarget(const HeadFeatures& head, const QueryRows& rows, int64_t 
 // One pass over the causal rows of a range, which keeps its buffers from chunk to chunk.
 class CausalPass {
  public:
-  CausalPass(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
-             int64_t max_rows, const Context& context, const PrefixState& state,
+  CausalPass(const LinearHead& head, int64_t max_rows, const PrefixState& state,
              const OutputRows& out)
       : head_(head),
-        query_rows_(queries),
-        key_rows_(keys),
         out_(out),
         value_dim_(state.value_dim),
         value_step_(RowStep(state.value_dim)),
         product_step_(RowStep(max_rows)),
-        queries_(head, max_rows, context),
-        keys_(head, max_rows, state.value_dim, /*backward=*/false, context),
-        sums_(state, SumState::Layout::kByFeature, context),
-        decayed_z_(static_cast<size_t>(PaddedColumns(head.Width()))),
-        numerators_(context, max_rows * value_step_),
-        products_(context, max_rows * product_step_) {}
+        queries_(head.features, max_rows, head.context),
+        keys_(head.features, max_rows, state.value_dim, /*backward=*/false, head.context),
+        sums_(state, SumState::Layout::kByFeature, head.context),
+        decayed_z_(static_cast<size_t>(PaddedColumns(head.features.Width()))),
+        numerators_(head.context, max_rows * value_step_),
+        products_(head.context, max_rows * product_step_) {}
 
   RowCounts Run(int64_t begin, int64_t end) {
     const int64_t count = end - begin;
     RowCounts counts;
     counts.unusable =
-        queries_.Load(query_rows_, begin, end) + keys_.LoadKeys(key_rows_, begin, end);
+        queries_.Load(head_.queries, begin, end) + keys_.LoadKeys(head_.keys, begin, end);
     if (keys_.tokens() == 0 && sums_.IsEmpty()) {
       for (int64_t row = begin; row < end; ++row) counts += StoreEmpty(out_, row, value_dim_);
       return counts;
@@ -232,8 +227,8 @@ class CausalPass {
       return first += Run(middle, end);
     }
     sums_.Raise(keys_.maximum());
-    Multiply({q.Weights(0), q.step(), 1}, sums_.s(), sums_.step(), count, value_dim_, head_.Width(),
-             {numerators_.data(), value_step_});
+    Multiply({q.Weights(0), q.step(), 1}, sums_.s(), sums_.step(), count, value_dim_,
+             head_.features.Width(), {numerators_.data(), value_step_});
     for (int64_t row = 0; row < count; row = StripEnd(row)) {
       const int64_t last = std::min(count, StripEnd(row));
       Multiply({products_.data() + row * product_step_, product_step_, 1}, keys_.values(),
@@ -249,7 +244,7 @@ class CausalPass {
       }
       counts += Store(
           out_, begin + row, value_dim_, true,
-          [&]() { return queries_.LogScale(query_rows_, begin, row); },
+          [&]() { return queries_.LogScale(head_.queries, begin, row); },
           numerators_.data() + row * value_step_, queries_.Denominator(row));
     }
     sums_.Add(keys_);
@@ -275,7 +270,7 @@ class CausalPass {
         reach = std::max(reach, keys_.LogWeight(row));
       }
       if (seen == 0) continue;
-      const bool lost = head_.map->traits->info.nonnegative
+      const bool lost = head_.features.map->traits->info.nonnegative
                             ? queries_.Denominator(row) < kLeastDenominator
                             : reach < kLeastExponent;
       if (lost) return true;
@@ -283,9 +278,7 @@ class CausalPass {
     return false;
   }
 
-  const HeadFeatures& head_;
-  const QueryRows& query_rows_;
-  const KeyRows& key_rows_;
+  const LinearHead& head_;
   const OutputRows& out_;
   int64_t value_dim_, value_step_, product_step_;
   WeighedQueries queries_;
@@ -295,20 +288,19 @@ class CausalPass {
   Scratch<float> numerators_, products_;
 };
 
-RowCounts CausalOnTarget(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
-                         int64_t begin, int64_t end, int64_t chunk, const Context& context,
-                         PrefixState& state, const OutputRows& out) {
+RowCounts CausalOnTarget(const LinearHead& head, RowRange range, PrefixState& state,
+                         const OutputRows& out) {
   RowCounts counts;
-  if (end - begin <= kFewRows) {
-    for (int64_t row = begin; row < end; ++row) {
-      counts += AppendFew(head, keys, row, row + 1, context, state);
-      counts += ReadFew(head, queries, row, row + 1, state, context, out);
+  if (range.count() <= kFewRows) {
+    for (int64_t row = range.begin; row < range.end; ++row) {
+      counts += AppendFew(head, {row, row + 1}, state);
+      counts += ReadFew(head, {row, row + 1}, state, out);
     }
     return counts;
   }
-  CausalPass pass(head, queries, keys, std::min(chunk, end - begin), context, state, out);
-  for (int64_t first = begin; first < end; first += chunk)
-    counts += pass.Run(first, std::min(end, first + chunk));
+  CausalPass pass(head, std::min(head.chunk, range.count()), state, out);
+  for (int64_t first = range.begin; first < range.end; first += head.chunk)
+    counts += pass.Run(first, std::min(range.end, first + head.chunk));
   pass.CopyTo(state);
   return counts;
 }
@@ -323,21 +315,18 @@ HWY_EXPORT(AppendOnTarget);
 HWY_EXPORT(ReadOnTarget);
 HWY_EXPORT(CausalOnTarget);
 
-RowCounts AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
-                     const Context& context, PrefixState& state) {
-  return HWY_DYNAMIC_DISPATCH(AppendOnTarget)(head, rows, begin, end, context, state);
+RowCounts AppendKeys(const LinearHead& head, RowRange range, PrefixState& state) {
+  return HWY_DYNAMIC_DISPATCH(AppendOnTarget)(head, range, state);
 }
 
-RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t begin, int64_t end,
-                      const PrefixState& state, const Context& context, const OutputRows& out) {
-  return HWY_DYNAMIC_DISPATCH(ReadOnTarget)(head, rows, begin, end, state, context, out);
+RowCounts ReadQueries(const LinearHead& head, RowRange range, const PrefixState& state,
+                      const OutputRows& out) {
+  return HWY_DYNAMIC_DISPATCH(ReadOnTarget)(head, range, state, out);
 }
 
-RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
-                 int64_t begin, int64_t end, int64_t chunk, const Context& context,
-                 PrefixState& state, const OutputRows& out) {
-  return HWY_DYNAMIC_DISPATCH(CausalOnTarget)(head, queries, keys, begin, end, chunk, context,
-                                              state, out);
+RowCounts Causal(const LinearHead& head, RowRange range, PrefixState& state,
+                 const OutputRows& out) {
+  return HWY_DYNAMIC_DISPATCH(CausalOnTarget)(head, range, state, out);
 }
 
 }  // namespace favor::kernels::cpu

@@ -63,12 +63,12 @@ HWY_INLINE int64_t Beyond(AppendedRows& rows, const GradientRows& gradients) {
 
 // Buffers of a panel of gradients.
 struct GradientTiles {
-  GradientTiles(const HeadFeatures& head, int64_t rows, int64_t value_dim, const Context& context)
-      : x_step(RowStep(head.omega.dim)),
+  GradientTiles(const LinearHead& head, int64_t rows, int64_t value_dim)
+      : x_step(RowStep(head.features.omega.dim)),
         value_step(RowStep(value_dim)),
-        weight_step(RowStep(head.Width())),
+        weight_step(RowStep(head.features.Width())),
         product_step(RowStep(rows)),
-        memory(context, rows * (x_step + value_step + weight_step + 2 * product_step)),
+        memory(head.context, rows * (x_step + value_step + weight_step + 2 * product_step)),
         grad_x(memory.data()),
         grad_value(grad_x + rows * x_step),
         grad_weights(grad_value + rows * value_step),
@@ -82,19 +82,17 @@ struct GradientTiles {
   float *products, *weight_products;  // [rows, rows]: of values, of weights
 };
 
-RowCounts QueryGradientsOnTarget(const HeadFeatures& head, const QueryRows& queries,
-                                 const GradientRows& gradients, int64_t begin, int64_t end,
-                                 const PrefixState& state, const Context& context,
-                                 PrefixState& adjoint) {
-  const int64_t dv = state.value_dim, panel_rows = std::min(kPanelRows, end - begin);
-  AppendedRows rows(head, panel_rows, dv, /*backward=*/true, context);
-  const SumState keys(state, SumState::Layout::kByValue, context);
-  SumState sums(adjoint, SumState::Layout::kByFeature, context);
-  const GradientTiles tiles(head, panel_rows, dv, context);
+RowCounts QueryGradientsOnTarget(const LinearHead& head, const GradientRows& gradients,
+                                 RowRange range, const PrefixState& state, PrefixState& adjoint) {
+  const int64_t dv = state.value_dim, panel_rows = std::min(kPanelRows, range.count());
+  AppendedRows rows(head.features, panel_rows, dv, /*backward=*/true, head.context);
+  const SumState keys(state, SumState::Layout::kByValue, head.context);
+  SumState sums(adjoint, SumState::Layout::kByFeature, head.context);
+  const GradientTiles tiles(head, panel_rows, dv);
   RowCounts counts;
-  for (int64_t first = begin; first < end; first += kPanelRows) {
-    const int64_t count = std::min(kPanelRows, end - first);
-    counts.unusable += rows.LoadQueries(queries, gradients, first, first + count);
+  for (int64_t first = range.begin; first < range.end; first += kPanelRows) {
+    const int64_t count = std::min(kPanelRows, range.end - first);
+    counts.unusable += rows.LoadQueries(head.queries, gradients, first, first + count);
     if (state.IsEmpty()) {
       std::fill_n(tiles.grad_x, count * tiles.x_step, 0.0f);
     } else {
@@ -107,24 +105,23 @@ RowCounts QueryGradientsOnTarget(const HeadFeatures& head, const QueryRows& quer
       rows.panel().Backward(count, tiles.grad_weights, tiles.grad_x, tiles.x_step);
     }
     counts.unusable += StoreGradient(gradients.grad_queries, first, count, tiles.grad_x,
-                                     tiles.x_step, queries.sqrt_scale, false);
+                                     tiles.x_step, head.queries.sqrt_scale, false);
   }
   sums.CopyTo(adjoint);
   return counts;
 }
 
-RowCounts KeyGradientsOnTarget(const HeadFeatures& head, const KeyRows& keys,
-                               const GradientRows& gradients, int64_t begin, int64_t end,
-                               const PrefixState& adjoint, const Context& context) {
-  const int64_t dv = adjoint.value_dim, panel_rows = std::min(kPanelRows, end - begin);
-  AppendedRows rows(head, panel_rows, dv, /*backward=*/true, context);
-  const SumState by_value(adjoint, SumState::Layout::kByValue, context),
-      by_feature(adjoint, SumState::Layout::kByFeature, context);
-  const GradientTiles tiles(head, panel_rows, dv, context);
+RowCounts KeyGradientsOnTarget(const LinearHead& head, const GradientRows& gradients,
+                               RowRange range, const PrefixState& adjoint) {
+  const int64_t dv = adjoint.value_dim, panel_rows = std::min(kPanelRows, range.count());
+  AppendedRows rows(head.features, panel_rows, dv, /*backward=*/true, head.context);
+  const SumState by_value(adjoint, SumState::Layout::kByValue, head.context),
+      by_feature(adjoint, SumState::Layout::kByFeature, head.context);
+  const GradientTiles tiles(head, panel_rows, dv);
   RowCounts counts;
-  for (int64_t first = begin; first < end; first += kPanelRows) {
-    const int64_t count = std::min(kPanelRows, end - first);
-    counts.unusable += rows.LoadKeys(keys, first, first + count);
+  for (int64_t first = range.begin; first < range.end; first += kPanelRows) {
+    const int64_t count = std::min(kPanelRows, range.end - first);
+    counts.unusable += rows.LoadKeys(head.keys, first, first + count);
     if (adjoint.IsEmpty()) {
       std::fill_n(tiles.grad_x, count * tiles.x_step, 0.0f);
       std::fill_n(tiles.grad_value, count * tiles.value_step, 0.0f);
@@ -140,23 +137,22 @@ RowCounts KeyGradientsOnTarget(const HeadFeatures& head, const KeyRows& keys,
       panel.Backward(count, tiles.grad_weights, tiles.grad_x, tiles.x_step);
     }
     counts.unusable += StoreGradient(gradients.grad_keys, first, count, tiles.grad_x, tiles.x_step,
-                                     keys.sqrt_scale, gradients.add_to_keys);
+                                     head.keys.sqrt_scale, gradients.add_to_keys);
     counts.unusable += StoreGradient(gradients.grad_values, first, count, tiles.grad_value,
                                      tiles.value_step, 1, gradients.add_to_keys);
   }
   return counts;
 }
 
-RowCounts AppendQueriesOnTarget(const HeadFeatures& head, const QueryRows& queries,
-                                const GradientRows& gradients, int64_t begin, int64_t end,
-                                const Context& context, PrefixState& adjoint) {
-  AppendedRows rows(head, std::min(kPanelRows, end - begin), adjoint.value_dim, /*backward=*/false,
-                    context);
-  SumState sums(adjoint, SumState::Layout::kByFeature, context);
+RowCounts AppendQueriesOnTarget(const LinearHead& head, const GradientRows& gradients,
+                                RowRange range, PrefixState& adjoint) {
+  AppendedRows rows(head.features, std::min(kPanelRows, range.count()), adjoint.value_dim,
+                    /*backward=*/false, head.context);
+  SumState sums(adjoint, SumState::Layout::kByFeature, head.context);
   RowCounts counts;
-  for (int64_t first = begin; first < end; first += kPanelRows) {
+  for (int64_t first = range.begin; first < range.end; first += kPanelRows) {
     counts.unusable +=
-        rows.LoadQueries(queries, gradients, first, std::min(end, first + kPanelRows));
+        rows.LoadQueries(head.queries, gradients, first, std::min(range.end, first + kPanelRows));
     sums.Append(rows);
   }
   sums.CopyTo(adjoint);
@@ -167,18 +163,16 @@ RowCounts AppendQueriesOnTarget(const HeadFeatures& head, const QueryRows& queri
 // some weight leaves the range of floats.
 class CausalGradients {
  public:
-  CausalGradients(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
-                  const GradientRows& gradients, int64_t max_rows, const PrefixState& state,
-                  const Context& context)
-      : query_rows_(queries),
-        key_rows_(keys),
+  CausalGradients(const LinearHead& head, const GradientRows& gradients, int64_t max_rows,
+                  const PrefixState& state)
+      : head_(head),
         gradients_(gradients),
         width_(state.width),
         value_dim_(state.value_dim),
-        queries_(head, max_rows, state.value_dim, /*backward=*/true, context),
-        keys_(head, max_rows, state.value_dim, /*backward=*/true, context),
-        sums_(state, SumState::Layout::kByValue, context),
-        tiles_(head, (max_rows + 3) / 4 * 4, state.value_dim, context) {}
+        queries_(head.features, max_rows, state.value_dim, /*backward=*/true, head.context),
+        keys_(head.features, max_rows, state.value_dim, /*backward=*/true, head.context),
+        sums_(state, SumState::Layout::kByValue, head.context),
+        tiles_(head, (max_rows + 3) / 4 * 4, state.value_dim) {}
 
   // Gradients of queries; the state of keys moves on.
   RowCounts Forwards(int64_t begin, int64_t end) {
@@ -208,7 +202,7 @@ class CausalGradients {
       std::fill_n(tiles_.grad_x, count * tiles_.x_step, 0.0f);
     }
     counts.unusable += StoreGradient(gradients_.grad_queries, begin, count, tiles_.grad_x,
-                                     tiles_.x_step, query_rows_.sqrt_scale, false);
+                                     tiles_.x_step, head_.queries.sqrt_scale, false);
     return counts;
   }
 
@@ -249,7 +243,7 @@ class CausalGradients {
       std::fill_n(tiles_.grad_value, count * tiles_.value_step, 0.0f);
     }
     counts.unusable += StoreGradient(gradients_.grad_keys, begin, count, tiles_.grad_x,
-                                     tiles_.x_step, key_rows_.sqrt_scale, gradients_.add_to_keys);
+                                     tiles_.x_step, head_.keys.sqrt_scale, gradients_.add_to_keys);
     counts.unusable += StoreGradient(gradients_.grad_values, begin, count, tiles_.grad_value,
                                      tiles_.value_step, 1, gradients_.add_to_keys);
     return counts;
@@ -259,8 +253,8 @@ class CausalGradients {
 
  private:
   int64_t Load(int64_t begin, int64_t end) {
-    return queries_.LoadQueries(query_rows_, gradients_, begin, end) +
-           keys_.LoadKeys(key_rows_, begin, end);
+    return queries_.LoadQueries(head_.queries, gradients_, begin, end) +
+           keys_.LoadKeys(head_.keys, begin, end);
   }
 
   // grad_weights = [values, multiple]·[S, z]ᵀ
@@ -275,8 +269,7 @@ class CausalGradients {
                   count, value_dim_ + 1, tiles_.products, tiles_.product_step);
   }
 
-  const QueryRows& query_rows_;
-  const KeyRows& key_rows_;
+  const LinearHead& head_;
   const GradientRows& gradients_;
   int64_t width_, value_dim_;
   AppendedRows queries_, keys_;
@@ -284,28 +277,23 @@ class CausalGradients {
   GradientTiles tiles_;
 };
 
-RowCounts CausalQueryGradientsOnTarget(const HeadFeatures& head, const QueryRows& queries,
-                                       const KeyRows& keys, const GradientRows& gradients,
-                                       int64_t begin, int64_t end, int64_t chunk,
-                                       const Context& context, PrefixState& state) {
-  CausalGradients sweep(head, queries, keys, gradients, std::min(chunk, end - begin), state,
-                        context);
+RowCounts CausalQueryGradientsOnTarget(const LinearHead& head, const GradientRows& gradients,
+                                       RowRange range, PrefixState& state) {
+  CausalGradients sweep(head, gradients, std::min(head.chunk, range.count()), state);
   RowCounts counts;
-  for (int64_t first = begin; first < end; first += chunk)
-    counts += sweep.Forwards(first, std::min(end, first + chunk));
+  for (int64_t first = range.begin; first < range.end; first += head.chunk)
+    counts += sweep.Forwards(first, std::min(range.end, first + head.chunk));
   sweep.CopyTo(state);
   return counts;
 }
 
-RowCounts CausalKeyGradientsOnTarget(const HeadFeatures& head, const QueryRows& queries,
-                                     const KeyRows& keys, const GradientRows& gradients,
-                                     int64_t begin, int64_t end, int64_t chunk,
-                                     const Context& context, PrefixState& adjoint) {
-  CausalGradients sweep(head, queries, keys, gradients, std::min(chunk, end - begin), adjoint,
-                        context);
+RowCounts CausalKeyGradientsOnTarget(const LinearHead& head, const GradientRows& gradients,
+                                     RowRange range, PrefixState& adjoint) {
+  CausalGradients sweep(head, gradients, std::min(head.chunk, range.count()), adjoint);
   RowCounts counts;
-  for (int64_t last = end; last > begin; last = std::max(begin, last - chunk))
-    counts += sweep.Backwards(std::max(begin, last - chunk), last);
+  for (int64_t last = range.end; last > range.begin;
+       last = std::max(range.begin, last - head.chunk))
+    counts += sweep.Backwards(std::max(range.begin, last - head.chunk), last);
   sweep.CopyTo(adjoint);
   return counts;
 }
@@ -322,41 +310,29 @@ HWY_EXPORT(AppendQueriesOnTarget);
 HWY_EXPORT(CausalQueryGradientsOnTarget);
 HWY_EXPORT(CausalKeyGradientsOnTarget);
 
-RowCounts QueryGradients(const HeadFeatures& head, const QueryRows& queries,
-                         const GradientRows& gradients, int64_t begin, int64_t end,
-                         const PrefixState& state, const Context& context, PrefixState& adjoint) {
-  return HWY_DYNAMIC_DISPATCH(QueryGradientsOnTarget)(head, queries, gradients, begin, end, state,
-                                                      context, adjoint);
+RowCounts QueryGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+                         const PrefixState& state, PrefixState& adjoint) {
+  return HWY_DYNAMIC_DISPATCH(QueryGradientsOnTarget)(head, gradients, range, state, adjoint);
 }
 
-RowCounts KeyGradients(const HeadFeatures& head, const KeyRows& keys, const GradientRows& gradients,
-                       int64_t begin, int64_t end, const PrefixState& adjoint,
-                       const Context& context) {
-  return HWY_DYNAMIC_DISPATCH(KeyGradientsOnTarget)(head, keys, gradients, begin, end, adjoint,
-                                                    context);
+RowCounts KeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+                       const PrefixState& adjoint) {
+  return HWY_DYNAMIC_DISPATCH(KeyGradientsOnTarget)(head, gradients, range, adjoint);
 }
 
-RowCounts AppendQueries(const HeadFeatures& head, const QueryRows& queries,
-                        const GradientRows& gradients, int64_t begin, int64_t end,
-                        const Context& context, PrefixState& adjoint) {
-  return HWY_DYNAMIC_DISPATCH(AppendQueriesOnTarget)(head, queries, gradients, begin, end, context,
-                                                     adjoint);
+RowCounts AppendQueries(const LinearHead& head, const GradientRows& gradients, RowRange range,
+                        PrefixState& adjoint) {
+  return HWY_DYNAMIC_DISPATCH(AppendQueriesOnTarget)(head, gradients, range, adjoint);
 }
 
-RowCounts CausalQueryGradients(const HeadFeatures& head, const QueryRows& queries,
-                               const KeyRows& keys, const GradientRows& gradients, int64_t begin,
-                               int64_t end, int64_t chunk, const Context& context,
-                               PrefixState& state) {
-  return HWY_DYNAMIC_DISPATCH(CausalQueryGradientsOnTarget)(head, queries, keys, gradients, begin,
-                                                            end, chunk, context, state);
+RowCounts CausalQueryGradients(const LinearHead& head, const GradientRows& gradients,
+                               RowRange range, PrefixState& state) {
+  return HWY_DYNAMIC_DISPATCH(CausalQueryGradientsOnTarget)(head, gradients, range, state);
 }
 
-RowCounts CausalKeyGradients(const HeadFeatures& head, const QueryRows& queries,
-                             const KeyRows& keys, const GradientRows& gradients, int64_t begin,
-                             int64_t end, int64_t chunk, const Context& context,
+RowCounts CausalKeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
                              PrefixState& adjoint) {
-  return HWY_DYNAMIC_DISPATCH(CausalKeyGradientsOnTarget)(head, queries, keys, gradients, begin,
-                                                          end, chunk, context, adjoint);
+  return HWY_DYNAMIC_DISPATCH(CausalKeyGradientsOnTarget)(head, gradients, range, adjoint);
 }
 
 }  // namespace favor::kernels::cpu

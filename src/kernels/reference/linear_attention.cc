@@ -10,9 +10,10 @@
 namespace favor::kernels::reference {
 namespace {
 
-void AppendKey(const HeadFeatures& head, const KeyRows& rows, int64_t index, PrefixState& state) {
+void AppendKey(const LinearHead& head, int64_t index, PrefixState& state) {
+  const KeyRows& rows = head.keys;
   if (rows.mask != nullptr && rows.mask[index] == 0) return;
-  const RowFeatures key(head, rows.keys, index, rows.mean, rows.sqrt_scale);
+  const RowFeatures key(head.features, rows.keys, index, rows.mean, rows.sqrt_scale);
   const std::vector<double> value = LoadRow(rows.values, index);
   for (size_t r = 0; r < key.exponents.size(); ++r) {
     const double c = std::max(state.c[r], key.exponents[r]);
@@ -28,9 +29,10 @@ void AppendKey(const HeadFeatures& head, const KeyRows& rows, int64_t index, Pre
   ++state.tokens;
 }
 
-RowCounts ReadQuery(const HeadFeatures& head, const QueryRows& rows, int64_t index,
-                    const PrefixState& state, const OutputRows& out) {
-  const RowFeatures query(head, rows.queries, index, nullptr, rows.sqrt_scale);
+RowCounts ReadQuery(const LinearHead& head, int64_t index, const PrefixState& state,
+                    const OutputRows& out) {
+  const QueryRows& rows = head.queries;
+  const RowFeatures query(head.features, rows.queries, index, nullptr, rows.sqrt_scale);
   double rho = -INFINITY, denominator = 0;
   std::vector<double> numerator(static_cast<size_t>(state.value_dim), 0.0);
   if (!state.IsEmpty()) {
@@ -45,31 +47,31 @@ RowCounts ReadQuery(const HeadFeatures& head, const QueryRows& rows, int64_t ind
   }
   return StoreRow(
       out, index, state.value_dim, !state.IsEmpty(),
-      rho + 2 * head.log_normalizer + rows.MeanShift(index),
+      rho + 2 * head.features.log_normalizer + rows.MeanShift(index),
       [&](int64_t v) { return numerator[static_cast<size_t>(v)]; }, denominator);
 }
 
 }  // namespace
 
-void AppendKeys(const HeadFeatures& head, const KeyRows& rows, int64_t begin, int64_t end,
-                PrefixState& state) {
-  for (int64_t index = begin; index < end; ++index) AppendKey(head, rows, index, state);
+RowCounts AppendKeys(const LinearHead& head, RowRange range, PrefixState& state) {
+  for (int64_t index = range.begin; index < range.end; ++index) AppendKey(head, index, state);
+  return {};
 }
 
-RowCounts ReadQueries(const HeadFeatures& head, const QueryRows& rows, int64_t begin, int64_t end,
-                      const PrefixState& state, const OutputRows& out) {
+RowCounts ReadQueries(const LinearHead& head, RowRange range, const PrefixState& state,
+                      const OutputRows& out) {
   RowCounts counts;
-  for (int64_t index = begin; index < end; ++index)
-    counts += ReadQuery(head, rows, index, state, out);
+  for (int64_t index = range.begin; index < range.end; ++index)
+    counts += ReadQuery(head, index, state, out);
   return counts;
 }
 
-RowCounts Causal(const HeadFeatures& head, const QueryRows& queries, const KeyRows& keys,
-                 int64_t begin, int64_t end, PrefixState& state, const OutputRows& out) {
+RowCounts Causal(const LinearHead& head, RowRange range, PrefixState& state,
+                 const OutputRows& out) {
   RowCounts counts;
-  for (int64_t index = begin; index < end; ++index) {
-    AppendKey(head, keys, index, state);
-    counts += ReadQuery(head, queries, index, state, out);
+  for (int64_t index = range.begin; index < range.end; ++index) {
+    AppendKey(head, index, state);
+    counts += ReadQuery(head, index, state, out);
   }
   return counts;
 }

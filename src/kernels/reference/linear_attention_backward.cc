@@ -11,13 +11,12 @@ namespace {
 
 // A query with its gradient: exponents relative to log_sum, dO and δ.
 struct Adjoint {
-  Adjoint(const HeadFeatures& head, const QueryRows& queries, const GradientRows& gradients,
-          int64_t index)
-      : features(head, queries.queries, index, nullptr, queries.sqrt_scale),
+  Adjoint(const LinearHead& head, const GradientRows& gradients, int64_t index)
+      : features(head.features, head.queries.queries, index, nullptr, head.queries.sqrt_scale),
         gradient(LoadRow(gradients.grad_output, index)),
         delta(gradients.delta[index]) {
     const double shift =
-        2 * head.log_normalizer + queries.MeanShift(index) - gradients.log_sum[index];
+        2 * head.features.log_normalizer + head.queries.MeanShift(index) - gradients.log_sum[index];
     for (double& exponent : features.exponents) exponent += shift;
   }
 
@@ -84,22 +83,23 @@ void Store(const View& to, int64_t row, const std::vector<double>& values, bool 
   }
 }
 
-void StoreQuery(const HeadFeatures& head, const QueryRows& queries, const GradientRows& gradients,
-                int64_t index, const PrefixState& state) {
+void StoreQuery(const LinearHead& head, const GradientRows& gradients, int64_t index,
+                const PrefixState& state) {
   if (!Adjoint::Exists(gradients, index)) {
     Store(gradients.grad_queries, index,
-          std::vector<double>(static_cast<size_t>(queries.queries.size(1)), 0.0), false);
+          std::vector<double>(static_cast<size_t>(head.queries.queries.size(1)), 0.0), false);
     return;
   }
-  const Adjoint adjoint(head, queries, gradients, index);
+  const Adjoint adjoint(head, gradients, index);
   Store(gradients.grad_queries, index,
-        ReadGradient(head, adjoint.features, adjoint.gradient, adjoint.delta, queries.sqrt_scale,
-                     state),
+        ReadGradient(head.features, adjoint.features, adjoint.gradient, adjoint.delta,
+                     head.queries.sqrt_scale, state),
         false);
 }
 
-void StoreKey(const HeadFeatures& head, const KeyRows& keys, const GradientRows& gradients,
-              int64_t index, const PrefixState& adjoint) {
+void StoreKey(const LinearHead& head, const GradientRows& gradients, int64_t index,
+              const PrefixState& adjoint) {
+  const KeyRows& keys = head.keys;
   if (keys.mask != nullptr && keys.mask[index] == 0) {
     const auto zeros = [](int64_t count) {
       return std::vector<double>(static_cast<size_t>(count), 0.0);
@@ -108,58 +108,57 @@ void StoreKey(const HeadFeatures& head, const KeyRows& keys, const GradientRows&
     Store(gradients.grad_values, index, zeros(keys.values.size(1)), gradients.add_to_keys);
     return;
   }
-  const RowFeatures key(head, keys.keys, index, keys.mean, keys.sqrt_scale);
+  const RowFeatures key(head.features, keys.keys, index, keys.mean, keys.sqrt_scale);
   Store(gradients.grad_keys, index,
-        ReadGradient(head, key, LoadRow(keys.values, index), 1, keys.sqrt_scale, adjoint),
+        ReadGradient(head.features, key, LoadRow(keys.values, index), 1, keys.sqrt_scale, adjoint),
         gradients.add_to_keys);
   Store(gradients.grad_values, index, ReadValue(key, adjoint), gradients.add_to_keys);
 }
 
 }  // namespace
 
-RowCounts QueryGradients(const HeadFeatures& head, const QueryRows& queries,
-                         const GradientRows& gradients, int64_t begin, int64_t end,
+RowCounts QueryGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
                          const PrefixState& state, PrefixState& adjoint) {
-  for (int64_t index = begin; index < end; ++index)
-    StoreQuery(head, queries, gradients, index, state);
-  return AppendQueries(head, queries, gradients, begin, end, adjoint);
+  for (int64_t index = range.begin; index < range.end; ++index)
+    StoreQuery(head, gradients, index, state);
+  return AppendQueries(head, gradients, range, adjoint);
 }
 
-RowCounts KeyGradients(const HeadFeatures& head, const KeyRows& keys, const GradientRows& gradients,
-                       int64_t begin, int64_t end, const PrefixState& adjoint) {
-  for (int64_t index = begin; index < end; ++index) StoreKey(head, keys, gradients, index, adjoint);
+RowCounts KeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+                       const PrefixState& adjoint) {
+  for (int64_t index = range.begin; index < range.end; ++index)
+    StoreKey(head, gradients, index, adjoint);
   return {};
 }
 
-RowCounts AppendQueries(const HeadFeatures& head, const QueryRows& queries,
-                        const GradientRows& gradients, int64_t begin, int64_t end,
+RowCounts AppendQueries(const LinearHead& head, const GradientRows& gradients, RowRange range,
                         PrefixState& adjoint) {
-  for (int64_t index = begin; index < end; ++index) {
+  for (int64_t index = range.begin; index < range.end; ++index) {
     if (!Adjoint::Exists(gradients, index)) continue;
-    const Adjoint row(head, queries, gradients, index);
+    const Adjoint row(head, gradients, index);
     Append(row.features, row.gradient, row.delta, adjoint);
   }
   return {};
 }
 
-RowCounts CausalQueryGradients(const HeadFeatures& head, const QueryRows& queries,
-                               const KeyRows& keys, const GradientRows& gradients, int64_t begin,
-                               int64_t end, PrefixState& state) {
-  for (int64_t index = begin; index < end; ++index) {
-    AppendKeys(head, keys, index, index + 1, state);
-    StoreQuery(head, queries, gradients, index, state);
+RowCounts CausalQueryGradients(const LinearHead& head, const GradientRows& gradients,
+                               RowRange range, PrefixState& state) {
+  RowCounts counts;
+  for (int64_t index = range.begin; index < range.end; ++index) {
+    counts += AppendKeys(head, {index, index + 1}, state);
+    StoreQuery(head, gradients, index, state);
   }
-  return {};
+  return counts;
 }
 
-RowCounts CausalKeyGradients(const HeadFeatures& head, const QueryRows& queries,
-                             const KeyRows& keys, const GradientRows& gradients, int64_t begin,
-                             int64_t end, PrefixState& adjoint) {
-  for (int64_t index = end - 1; index >= begin; --index) {
-    AppendQueries(head, queries, gradients, index, index + 1, adjoint);
-    StoreKey(head, keys, gradients, index, adjoint);
+RowCounts CausalKeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+                             PrefixState& adjoint) {
+  RowCounts counts;
+  for (int64_t index = range.end - 1; index >= range.begin; --index) {
+    counts += AppendQueries(head, gradients, {index, index + 1}, adjoint);
+    StoreKey(head, gradients, index, adjoint);
   }
-  return {};
+  return counts;
 }
 
 }  // namespace favor::kernels::reference

@@ -1,6 +1,6 @@
-// What Attend and AttendBackward check alike.
-#ifndef FAVOR_ATTENTION_ATTEND_H_
-#define FAVOR_ATTENTION_ATTEND_H_
+// Arrays of the caller that results go to.
+#ifndef FAVOR_ATTENTION_CHECK_OUTPUTS_H_
+#define FAVOR_ATTENTION_CHECK_OUTPUTS_H_
 
 #include <string_view>
 #include <vector>
@@ -26,4 +26,4 @@ void CheckOutputs(std::string_view who, const std::vector<NamedOutput>& outputs,
 
 }  // namespace favor::attention
 
-#endif  // FAVOR_ATTENTION_ATTEND_H_
+#endif  // FAVOR_ATTENTION_CHECK_OUTPUTS_H_
