@@ -229,5 +229,37 @@ TEST_F(RefusedGradients, AreNotThoseOfInterleavedSlices) {
   }
 }
 
+// Features of maps without exponents are floats as they are: where all of them are tiny, the
+// gradients' weights, their inverses, leave the range of floats. Before that they are right.
+TEST_F(RefusedGradients, OfFeaturesTooSmallForFloats) {
+  options.features = {.map = "elu", .projection = "none", .kernel_epsilon = 0.0};
+  const auto shift = [](const Tensor& from, float by) {
+    Tensor to = from.Clone();
+    for (int64_t i = 0; i < to.shape().Elements(); ++i) to.Data<float>()[i] += by;
+    return to;
+  };
+  for (const bool causal : {false, true}) {
+    options.causal = causal;
+    const Tensor near_q = shift(q, -40), near_k = shift(k, -40);
+    AttentionOptions reference = options;
+    reference.reference = true;
+    const Tensor result = Attend(near_q, near_k, v, options, context),
+                 exact = Attend(near_q, near_k, v, reference, context);
+    const AttentionGradients fast =
+        AttendBackward({near_q, near_k, v, result, grad_out}, options, context);
+    const AttentionGradients slow =
+        AttendBackward({near_q, near_k, v, exact, grad_out}, reference, context);
+    for (int64_t i = 0; i < fast.k.shape().Elements(); ++i)
+      EXPECT_NEAR(fast.k.Data<float>()[i], slow.k.Data<double>()[i], 1e-5);
+    const Tensor far_q = shift(q, -61), far_k = shift(k, -61);
+    const Tensor far = Attend(far_q, far_k, v, options, context);
+    Expect(
+        [&] {
+          AttendBackward({far_q, far_k, v, far, grad_out}, options, context);
+        },
+        kData, "range");
+  }
+}
+
 }  // namespace
 }  // namespace favor

@@ -68,7 +68,7 @@ TEST(Experiments, EveryOneRunsAndReports) {
   for (const Experiment& experiment : AllExperiments()) {
     const Context context({.seed = 1});
     Report report(std::string(experiment.name), "");
-    nlohmann::json results;
+    Json results;
     ExperimentRun run{
         .context = context, .draws = 50, .quiet = true, .report = report, .results = results};
     experiment.run(run);
@@ -83,7 +83,7 @@ TEST(Experiments, EveryOneRunsAndReports) {
 TEST(Estimators, AgreeWithTheFormulas) {
   const Context context({.seed = 1});
   Report report("estimators", "");
-  nlohmann::json results;
+  Json results;
   ExperimentRun run{
       .context = context, .draws = 400, .quiet = true, .report = report, .results = results};
   FindExperiment("estimators").run(run);

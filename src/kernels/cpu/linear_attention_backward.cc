@@ -56,9 +56,12 @@ HWY_INLINE void AddLowerTranspose(const float* products, int64_t step, const flo
   }
 }
 
-// 1 where unnormalised weights exceed what floats hold; normalised ones do not.
-HWY_INLINE int64_t Beyond(AppendedRows& rows, const GradientRows& gradients) {
-  return !gradients.normalized && rows.AnyWeightBeyond(kWeightLimit) ? 1 : 0;
+// 1 where weights exceed what floats hold: unnormalised ones, and those of maps without exponents
+// whose features, and denominators with them, are tiny. Others are at most 1.
+HWY_INLINE int64_t Beyond(const LinearHead& head, AppendedRows& rows,
+                          const GradientRows& gradients) {
+  const bool bounded = gradients.normalized && !head.features.map->flat;
+  return !bounded && rows.AnyWeightBeyond(kWeightLimit) ? 1 : 0;
 }
 
 // Buffers of a panel of gradients.
@@ -97,7 +100,7 @@ RowCounts QueryGradientsOnTarget(const LinearHead& head, const GradientRows& gra
       std::fill_n(tiles.grad_x, count * tiles.x_step, 0.0f);
     } else {
       rows.SetMaximum(-1, state.c);
-      counts.unusable += Beyond(rows, gradients);
+      counts.unusable += Beyond(head, rows, gradients);
       rows.Weigh(kWeightLimit);
       Multiply({rows.values(), rows.value_step(), 1}, keys.s(), keys.step(), count, state.width,
                dv + 1, {tiles.grad_weights, tiles.weight_step});
@@ -127,7 +130,7 @@ RowCounts KeyGradientsOnTarget(const LinearHead& head, const GradientRows& gradi
       std::fill_n(tiles.grad_value, count * tiles.value_step, 0.0f);
     } else {
       rows.SetMaximum(-1, adjoint.c);
-      counts.unusable += Beyond(rows, gradients);
+      counts.unusable += Beyond(head, rows, gradients);
       rows.Weigh(kWeightLimit);
       const FeaturePanel& panel = rows.panel();
       Multiply({panel.Weights(0), panel.step(), 1}, by_feature.s(), by_feature.step(), count, dv,
@@ -190,7 +193,7 @@ class CausalGradients {
       keys_.Weigh();
       sums_.FindDecay(keys_.maximum());
       sums_.Raise(keys_.maximum());
-      counts.unusable += Beyond(queries_, gradients_);
+      counts.unusable += Beyond(head_, queries_, gradients_);
       queries_.Weigh(kWeightLimit);
       ReadState(queries_, count);
       ValueProducts(count);
@@ -222,7 +225,7 @@ class CausalGradients {
       queries_.Weigh();
       sums_.FindDecay(queries_.maximum());
       sums_.Raise(queries_.maximum());
-      counts.unusable += Beyond(keys_, gradients_);
+      counts.unusable += Beyond(head_, keys_, gradients_);
       keys_.Weigh(kWeightLimit);
       const FeaturePanel &q = queries_.panel(), &k = keys_.panel();
       MultiplyRows(k.Weights(0), k.step(), sums_.s(), sums_.step(), count, value_dim_, k.padded(),
