@@ -23,11 +23,16 @@
 
 namespace favor {
 
+// It reads the model's weights and changes nothing there: several decoders of one model may be used
+// from several threads at once, each with a context of its own. Where the weights change (by a
+// Trainer, say), what was read before does not fit them any more: start anew.
 class Decoder {
  public:
   // Model and context must outlive it. Throws kInvalidOption where the model does not predict the
   // next token.
-  Decoder(Model& model, const Context& context);
+  Decoder(const Model& model, const Context& context);
+  Decoder(Model&&, const Context&) = delete;
+  Decoder(const Model&, Context&&) = delete;
   ~Decoder();
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;

@@ -77,6 +77,7 @@ class Trainer {
   const RunConfig& config() const;
   const Dataset& data() const;
   Model& model();
+  const Model& model() const;
   int64_t step() const;
   int64_t tokens() const;  // read so far
 

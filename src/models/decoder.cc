@@ -47,16 +47,20 @@ std::string HashOfModel(const models::Network& network) {
 }  // namespace
 
 struct Decoder::Impl {
-  Impl(models::Network& decoded, const Context& decoder_context)
-      : network(decoded), context(decoder_context), memory(network.MakeMemory()) {}
+  Impl(const models::Network& decoded, const Context& decoder_context)
+      : network(decoded),
+        context(decoder_context),
+        memory(network.MakeMemory()),
+        buffers(network.MakeBuffers()) {}
 
-  models::Network& network;
+  const models::Network& network;
   const Context& context;
   models::Memory memory;
+  models::PassBuffers buffers;
   std::vector<float> logits;
 };
 
-Decoder::Decoder(Model& model, const Context& context)
+Decoder::Decoder(const Model& model, const Context& context)
     : impl_(std::make_unique<Impl>(model.network(), context)) {}
 Decoder::Decoder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Decoder::~Decoder() = default;
@@ -65,8 +69,9 @@ Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 
 void Decoder::Read(std::span<const int32_t> tokens) {
   for (; !tokens.empty(); tokens = tokens.subspan(std::min(kChunk, tokens.size()))) {
-    const Tensor logits = impl_->network.Continue(tokens.first(std::min(kChunk, tokens.size())),
-                                                  {.context = impl_->context}, impl_->memory);
+    const Tensor logits =
+        impl_->network.Continue(tokens.first(std::min(kChunk, tokens.size())),
+                                {.context = impl_->context}, impl_->memory, impl_->buffers);
     impl_->logits.assign(logits.Data<float>(), logits.Data<float>() + logits.shape().Elements());
   }
 }

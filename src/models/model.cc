@@ -8,8 +8,9 @@
 namespace favor {
 
 Model::Model(const ModelConfig& config, uint64_t seed)
-    : network_(models::Network::Make(config, {.seed = seed})) {}
-Model::Model(std::unique_ptr<models::Network> network) : network_(std::move(network)) {}
+    : Model(models::Network::Make(config, {.seed = seed})) {}
+Model::Model(std::unique_ptr<models::Network> network)
+    : network_(std::move(network)), buffers_(std::make_unique<models::BufferPool>()) {}
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
@@ -28,11 +29,17 @@ std::vector<Model::NamedParameter> Model::Parameters() {
   return named;
 }
 
-Tensor Model::Logits(const Batch& batch, const Context& context) {
-  return network_->Logits(batch, {.context = context});
+Tensor Model::Logits(const Batch& batch, const Context& context) const {
+  return buffers_->With([&] { return network().MakeBuffers(); },
+                        [&](models::PassBuffers& buffers) {
+                          return network().Logits(batch, {.context = context}, buffers);
+                        });
 }
-Score Model::Evaluate(const Batch& batch, const Context& context) {
-  return network_->Evaluate(batch, {.context = context});
+Score Model::Evaluate(const Batch& batch, const Context& context) const {
+  return buffers_->With([&] { return network().MakeBuffers(); },
+                        [&](models::PassBuffers& buffers) {
+                          return network().Evaluate(batch, {.context = context}, buffers);
+                        });
 }
 
 ModelSummary Summarize(const ModelConfig& config) {

@@ -60,8 +60,9 @@ TEST_F(CheckpointFile, HoldsTheModel) {
   network_->Redraw(3);
   const Context context({.threads = 1});
   const Batch batch = SmallBatch(run_.model);
+  models::PassBuffers buffers = network_->MakeBuffers();
   EXPECT_EQ(model.Evaluate(batch, context).loss,
-            network_->Evaluate(batch, {.context = context}).loss);
+            network_->Evaluate(batch, {.context = context}, buffers).loss);
 }
 
 TEST_F(CheckpointFile, EveryByteCounts) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <thread>
+#include <type_traits>
 
 #include "favor/error.h"
 #include "favor/generate.h"
@@ -123,6 +125,43 @@ TEST(Decoder, ClonesGoTheirOwnWay) {
   decoder.Read(std::vector<int32_t>{1, 2, 3});
   EXPECT_TRUE(std::ranges::equal(decoder.Logits(), other.Logits()));
 }
+
+// Two at once, in pieces of different sizes, so that one's buffers and tables would not do for the
+// other.
+TEST(Decoder, TwoThreadsShareOneModel) {
+  for (const char* attention : {"linear", "exact"}) {
+    for (const char* positions : {"rotary", "sinusoidal"}) {
+      ModelConfig config = DecoderConfig();
+      config.attention = attention;
+      config.positions = positions;
+      config.convolution = 3;
+      const Model model(config, 3);
+      const std::vector<int32_t> tokens = Tokens(400, 23);
+      const auto read = [&](size_t piece) {
+        const Context context({.threads = 2});
+        Decoder decoder(model, context);
+        std::vector<float> logits;
+        for (size_t at = 0; at < tokens.size(); at += piece) {
+          decoder.Read(std::span(tokens).subspan(at, std::min(piece, tokens.size() - at)));
+          logits.insert(logits.end(), decoder.Logits().begin(), decoder.Logits().end());
+        }
+        return logits;
+      };
+      const std::vector<float> first = read(1), second = read(37);
+      std::vector<float> first_again, second_again;
+      std::thread other([&] { first_again = read(1); });
+      for (int i = 0; i < 3; ++i) second_again = read(37);
+      other.join();
+      EXPECT_EQ(first, first_again) << attention << " " << positions;
+      EXPECT_EQ(second, second_again) << attention << " " << positions;
+    }
+  }
+}
+
+static_assert(std::is_constructible_v<Decoder, const Model&, const Context&>);
+static_assert(!std::is_constructible_v<Decoder, const Model&, Context>);
+static_assert(!std::is_constructible_v<Decoder, Model, const Context&>);
+static_assert(!std::is_constructible_v<Decoder, Model, Context>);
 
 class DecoderFile : public testing::Test {
  protected:
