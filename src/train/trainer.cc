@@ -81,22 +81,13 @@ struct Trainer::Impl {
     const Json parsed = ParseJson(note);
     if (parsed.is_discarded())
       Throw(ErrorCode::kInvalidOption, "note", "given '{}', expected JSON", Printable(note));
-    for (const auto& parameter : model.network().parameters().all()) {
-      if (!AllFinite(parameter->value)) {
-        Throw(ErrorCode::kInvalidData, "train", "step {}: {} is not finite; nothing was written",
-              step, parameter->name);
-      }
-    }
     const Json state = {
         {"step", step},
         {"tokens", tokens},
         {"data", data->Fingerprint()},
         {"vocabulary", data->vocabulary() == nullptr ? "" : data->vocabulary()->Fingerprint()},
         {"note", parsed}};
-    return {.config = config_text,
-            .state = state.dump(),
-            .seed = static_cast<uint64_t>(config.training.seed),
-            .redraw = model.network().redraw()};
+    return {.config = config_text, .state = state.dump()};
   }
 
   [[noreturn]] void FailDiverged(const std::string& what) {
@@ -214,7 +205,7 @@ void Trainer::Save(const std::string& path, const std::string& note) const {
 }
 
 void Trainer::SaveModel(const std::string& path) const {
-  models::WriteCheckpoint(path, impl_->model.network(), impl_->Info("{}"), {});
+  models::WriteCheckpoint(path, impl_->model.network(), impl_->Info("{}"));
 }
 
 std::string Trainer::Load(const std::string& path) {
@@ -237,9 +228,15 @@ std::string Trainer::Load(const std::string& path) {
     Throw(ErrorCode::kInvalidData, Printable(impl_->config.data),
           "the data has changed since the run began");
   }
-  impl_->model = Model(checkpoint.MakeNetwork());
-  impl_->model.network().parameters().ZeroGradients();
+  models::Network& network = impl_->model.network();
+  if (checkpoint.seed() != network.seed()) {
+    Throw(ErrorCode::kInvalidData, Printable(path),
+          "damaged checkpoint: its seed is not that of its config");
+  }
+  // All that can be refused is refused before anything changes.
+  checkpoint.CheckShapes(network.parameters());
   impl_->optimizer.Load(checkpoint);
+  checkpoint.ReadInto(network);
   impl_->config_text = checkpoint.info().config;
   impl_->step = state["step"].get<int64_t>();
   impl_->tokens = state["tokens"].get<int64_t>();

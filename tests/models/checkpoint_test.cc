@@ -24,8 +24,8 @@ class CheckpointFile : public testing::Test {
     run_.model.layers = 1;
     run_.model.ff = 4;
     network_ = models::Network::Make(run_.model, {.seed = 7});
-    models::WriteCheckpoint(path_, *network_,
-                            {.config = ToJson(run_), .state = "{}", .seed = 7, .redraw = 3}, {});
+    network_->Redraw(3);
+    models::WriteCheckpoint(path_, *network_, {.config = ToJson(run_), .state = "{}"});
     bytes_ = ReadText(path_);
   }
   std::string Refusal(const std::string& bytes) const {
@@ -57,7 +57,6 @@ TEST_F(CheckpointFile, HoldsTheModel) {
                              static_cast<size_t>(written.value.Bytes())));
   }
   // The same answers, with the same ω.
-  network_->Redraw(3);
   const Context context({.threads = 1});
   const Batch batch = SmallBatch(run_.model);
   models::PassBuffers buffers = network_->MakeBuffers();
@@ -84,8 +83,7 @@ TEST_F(CheckpointFile, LiesAreRefused) {
   const auto with_config = [&](const std::string& from, const std::string& to) {
     std::string config = ToJson(run_);
     config.replace(config.find(from), from.size(), to);
-    models::WriteCheckpoint(dir_ / "lie", *network_,
-                            {.config = config, .state = "{}", .seed = 7, .redraw = 3}, {});
+    models::WriteCheckpoint(dir_ / "lie", *network_, {.config = config, .state = "{}"});
     return Refusal(ReadText(dir_ / "lie"));
   };
   EXPECT_NE(
