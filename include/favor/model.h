@@ -90,6 +90,10 @@ class Model {
 
   // Of a checkpoint or the folder of a run (its best checkpoint where there is one, else the last).
   static Model Load(const std::string& path);
+  // A checkpoint of the model alone, written atomically, that Load reads: config, weights and what
+  // ω is drawn from. It says nothing of data and vocabulary (LoadTrained needs a Trainer's). Throws
+  // kInvalidData rather than write weights that are not finite.
+  void Save(const std::string& path) const;
 
   const ModelConfig& config() const;
   int64_t ParameterCount() const;

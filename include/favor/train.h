@@ -94,7 +94,7 @@ class Trainer {
   // Throws kInvalidData for a damaged file and one of another run, or without an optimizer;
   // weights, optimizer and step are then what they were.
   std::string Load(const std::string& path);
-  // Weights alone.
+  // Without the optimizer: what Model::Save writes, and the run's config and data beside it.
   void SaveModel(const std::string& path) const;
 
  private:

@@ -1,8 +1,11 @@
 // The public face of a network, and what can be said of one without building it.
 #include <algorithm>
 
+#include "core/json.h"
 #include "favor/model.h"
+#include "favor/version.h"
 #include "models/checkpoint.h"
+#include "models/config_fields.h"
 #include "models/network.h"
 
 namespace favor {
@@ -17,6 +20,11 @@ Model& Model::operator=(Model&&) noexcept = default;
 
 Model Model::Load(const std::string& path) {
   return Model(models::OpenCheckpoint(path)->MakeNetwork());
+}
+
+void Model::Save(const std::string& path) const {
+  const Json config = {{"favor", FAVOR_VERSION}, {"model", models::ToJson(network().config())}};
+  models::WriteCheckpoint(path, network(), {.config = config.dump(2) + "\n", .state = "{}"});
 }
 
 const ModelConfig& Model::config() const { return network_->config(); }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "favor/error.h"
 #include "favor/train.h"
@@ -62,6 +63,32 @@ TEST_F(CheckpointFile, HoldsTheModel) {
   models::PassBuffers buffers = network_->MakeBuffers();
   EXPECT_EQ(model.Evaluate(batch, context).loss,
             network_->Evaluate(batch, {.context = context}, buffers).loss);
+}
+
+TEST_F(CheckpointFile, ModelsAreSavedAndLoaded) {
+  const Context context({.threads = 1});
+  for (const int64_t classes : {0, 3}) {
+    ModelConfig config = SmallConfig(/*causal=*/classes == 0);
+    config.classes = classes;
+    config.positions = "rotary";
+    config.width = 16;
+    config.features = {.map = "oprf", .features = 12, .shared_omega = true, .oprf_a = {-0.5}};
+    Model model(config, 9);
+    model.network().Redraw(2);
+    model.Save(dir_ / "saved");
+    Model loaded = Model::Load(dir_ / "saved");
+    const Batch batch = SmallBatch(config);
+    const Tensor a = model.Logits(batch, context), b = loaded.Logits(batch, context);
+    ASSERT_EQ(a.shape(), b.shape());
+    EXPECT_EQ(0, std::memcmp(a.view().data(), b.view().data(), static_cast<size_t>(a.Bytes())));
+    loaded.Save(dir_ / "again");
+    EXPECT_EQ(ReadText(dir_ / "saved"), ReadText(dir_ / "again"));
+    // Nothing is written over a good file.
+    loaded.Parameters()[0].value.Data<float>()[0] = std::numeric_limits<float>::infinity();
+    EXPECT_THROW(loaded.Save(dir_ / "again"), Error);
+    EXPECT_EQ(ReadText(dir_ / "saved"), ReadText(dir_ / "again"));
+  }
+  EXPECT_THROW(Model(SmallConfig(), 1).Save(dir_ / "no/such/folder"), Error);
 }
 
 TEST_F(CheckpointFile, EveryByteCounts) {
