@@ -1,5 +1,5 @@
 // A context that grows, and its file: a safetensors file with the metadata
-//   format "favor.context", version "1", model (a hash of config and weights), tokens
+//   format "favor.context", version "2", model (a hash of config and weights), tokens
 // and the tensors of each layer's memory and the logits of the next token.
 #include <algorithm>
 #include <charconv>
@@ -7,16 +7,18 @@
 
 #include "core/error_text.h"
 #include "core/hash.h"
+#include "core/json.h"
 #include "favor/generate.h"
 #include "io/input_file.h"
 #include "io/safetensors.h"
+#include "models/config_fields.h"
 #include "models/network.h"
 
 namespace favor {
 namespace {
 
 constexpr const char* kFormat = "favor.context";
-constexpr const char* kVersion = "1";
+constexpr const char* kVersion = "2";
 constexpr const char* kLogits = "logits";
 // Tokens of a prompt that are read at a time: enough rows to use products well, few enough that
 // their activations stay small.
@@ -24,7 +26,7 @@ constexpr size_t kChunk = 512;
 
 std::string LayerName(size_t layer) { return fmt::format("layers.{}", layer); }
 
-// Weights and ω: a context means nothing to another model.
+// Config, weights and ω: a context means nothing to another model.
 std::string HashOfModel(const models::Network& network) {
   Hasher hasher;
   hasher.Add(network.seed());
@@ -34,13 +36,8 @@ std::string HashOfModel(const models::Network& network) {
     hasher.Add(std::span(static_cast<const std::byte*>(parameter->value.view().data()),
                          static_cast<size_t>(parameter->value.Bytes())));
   }
-  const ModelConfig& config = network.config();
-  for (const std::string& text : {config.attention, config.features.map, config.positions,
-                                  config.norm, config.features.projection}) {
-    hasher.Add(std::as_bytes(std::span(text)));
-  }
-  for (const int64_t number : {config.heads, config.kv_heads, config.features.features})
-    hasher.Add(static_cast<uint64_t>(number));
+  const std::string config = models::ToJson(network.config()).dump();
+  hasher.Add(std::as_bytes(std::span(config)));
   return fmt::format("{:016x}", hasher.Value());
 }
 

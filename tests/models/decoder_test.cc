@@ -213,6 +213,34 @@ TEST_F(DecoderFile, RefusesDamageAndOtherModels) {
   EXPECT_THROW(decoder.Load(dir_ / "none"), Error);
 }
 
+// Names and shapes of weights do not tell these apart.
+TEST_F(DecoderFile, EveryOptionMakesAnotherModel) {
+  const ModelConfig config = DecoderConfig();
+  Model model(config, 1);
+  Decoder decoder(model, context_);
+  decoder.Read(Tokens(5, 23));
+  decoder.Save(dir_ / "context");
+  const auto refused = [&](const auto& change) {
+    ModelConfig changed = config;
+    change(changed);
+    Model other(changed, 1);
+    for (size_t i = 0; i < model.Parameters().size(); ++i)
+      Copy(model.Parameters()[i].value, other.Parameters()[i].value);
+    Decoder stranger(other, context_);
+    try {
+      stranger.Load(dir_ / "context");
+    } catch (const Error& error) {
+      return std::string(error.what()).find("another model") != std::string::npos;
+    }
+    return false;
+  };
+  EXPECT_FALSE(refused([](auto&) {}));
+  EXPECT_TRUE(refused([](auto& c) { c.activation = "relu"; }));
+  EXPECT_TRUE(refused([](auto& c) { c.features.shared_omega = true; }));
+  EXPECT_TRUE(refused([](auto& c) { c.features.omega_norm = OmegaNorm::kSqrtD; }));
+  EXPECT_TRUE(refused([](auto& c) { c.features.map = "relu"; }));
+}
+
 TEST(Decoder, RefusesWhatItCannotRead) {
   const Context context({.threads = 1});
   ModelConfig config = DecoderConfig();
