@@ -39,7 +39,9 @@ class Decoder {
 
   // Tokens that follow those read so far; many at once are read in chunks. Throws kInvalidData for
   // tokens outside of the vocabulary and kInvalidOption where learned positions end; the context is
-  // then what it was up to the chunk that failed.
+  // then what it was up to the chunk that failed. Any other error, such as numbers that leave their
+  // range in some layer, comes when the layers before it have taken the chunk in: the context is
+  // lost then, and Read and Save throw kInvalidData until Load gives it another.
   void Read(std::span<const int32_t> tokens);
 
   // Of the token that comes next, [vocab]; empty before the first Read.

@@ -55,6 +55,12 @@ struct Decoder::Impl {
   models::Memory memory;
   models::PassBuffers buffers;
   std::vector<float> logits;
+
+  void CheckWhole() const {
+    if (memory.whole) return;
+    Throw(ErrorCode::kInvalidData, "decoder",
+          "the context was lost when tokens behind its first {} could not be read", memory.tokens);
+  }
 };
 
 Decoder::Decoder(const Model& model, const Context& context)
@@ -65,6 +71,7 @@ Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 
 void Decoder::Read(std::span<const int32_t> tokens) {
+  impl_->CheckWhole();
   for (; !tokens.empty(); tokens = tokens.subspan(std::min(kChunk, tokens.size()))) {
     const Tensor logits =
         impl_->network.Continue(tokens.first(std::min(kChunk, tokens.size())),
@@ -85,6 +92,7 @@ Decoder Decoder::Clone() const {
 }
 
 void Decoder::Save(const std::string& path) const {
+  impl_->CheckWhole();
   io::Safetensors file;
   file.metadata = {{"format", kFormat},
                    {"version", kVersion},

@@ -50,7 +50,8 @@ class Network {
                             PassBuffers& buffers);
 
   // A context without tokens, and the logits [vocab] behind tokens that follow one; they become
-  // part of it. Throws kInvalidOption where the model does not predict the next token.
+  // part of it. Throws kInvalidOption where the model does not predict the next token, and leaves a
+  // memory that is not whole where some layer fails.
   Memory MakeMemory() const;
   Tensor Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Memory& memory,
                   PassBuffers& buffers) const;

@@ -22,7 +22,7 @@ std::vector<int32_t> Positions(const Batch& batch, int64_t first) {
 }  // namespace
 
 Memory Memory::Clone() const {
-  Memory copy{.tokens = tokens, .layers = {}};
+  Memory copy{.tokens = tokens, .layers = {}, .whole = whole};
   for (const layers::AttentionMemory& layer : layers) copy.layers.push_back(layer.Clone());
   return copy;
 }
@@ -115,9 +115,13 @@ ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Act
   if (a.waves) a.waves->Cover(first, batch.length);
   if (config_.positions == "sinusoidal") a.waves->AddTo(context, batch.length, x);
   layers::Drop(pass, kEmbeddingPlace, x, x);
+  if (memory != nullptr) memory->whole = false;
   for (size_t layer = 0; layer < blocks_.size(); ++layer)
     ForwardBlock(pass, batch, layer, a, memory);
-  if (memory != nullptr) memory->tokens += batch.length;
+  if (memory != nullptr) {
+    memory->tokens += batch.length;
+    memory->whole = true;
+  }
   const View last = a.inputs[blocks_.size() % a.inputs.size()];
   if (!norm_) return last;
   norm_->Forward(context, last, a.statistics, a.hidden);

@@ -18,6 +18,7 @@ namespace favor::models {
 struct Memory {
   int64_t tokens = 0;
   std::vector<layers::AttentionMemory> layers;
+  bool whole = true;  // false: a pass broke off when some layers had taken its tokens in
 
   Memory Clone() const;
   int64_t Bytes() const;

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <thread>
 #include <type_traits>
+#include <utility>
 
 #include "favor/error.h"
 #include "favor/generate.h"
@@ -260,6 +262,45 @@ TEST(Decoder, RefusesWhatItCannotRead) {
   encoder.classes = 3;
   Model classifier(encoder, 1);
   EXPECT_THROW(Decoder(classifier, context), Error);
+}
+
+// A weight of the last layer that is out of range: the layer before it has taken the tokens in when
+// that comes to light.
+TEST_F(DecoderFile, AContextThatBrokeOffIsNotGoneOnWith) {
+  for (const char* attention : {"linear", "identity"}) {
+    ModelConfig config = DecoderConfig();
+    config.attention = attention;
+    Model model(config, 1);
+    Decoder decoder(model, context_);
+    decoder.Read(Tokens(5, 23));
+    decoder.Save(dir_ / "context");
+    const std::vector<Model::NamedParameter> parameters = model.Parameters();
+    const auto weight = std::ranges::find(parameters, "layers.1.attention.key.weight",
+                                          &Model::NamedParameter::name);
+    ASSERT_NE(weight, parameters.end());
+    float& number = weight->value.Data<float>()[0];
+    const float before = std::exchange(number, std::numeric_limits<float>::infinity());
+    EXPECT_THROW(decoder.Read(Tokens(3, 23)), Error);
+    number = before;
+    EXPECT_EQ(decoder.tokens(), 5);
+    Decoder copy = decoder.Clone();
+    for (Decoder* lost : {&decoder, &copy}) {
+      try {
+        lost->Read(Tokens(3, 23));
+        FAIL() << "went on with half of a chunk";
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("behind its first 5"), std::string::npos)
+            << error.what();
+      }
+      EXPECT_THROW(lost->Save(dir_ / "lost"), Error);
+    }
+    Decoder expected(model, context_);
+    expected.Read(Tokens(5, 23));
+    expected.Read(Tokens(3, 23));
+    decoder.Load(dir_ / "context");
+    decoder.Read(Tokens(3, 23));
+    EXPECT_TRUE(std::ranges::equal(decoder.Logits(), expected.Logits())) << attention;
+  }
 }
 
 // A letter vocabulary for generation: tokens of DecoderConfig are 19 letters and 4 special ones.
