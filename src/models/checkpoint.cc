@@ -1,7 +1,6 @@
 #include "models/checkpoint.h"
 
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 
 #include "core/error_text.h"
@@ -13,19 +12,6 @@ namespace favor::models {
 namespace {
 
 constexpr std::string_view kFormat = "favor checkpoint 1";
-
-std::vector<int64_t> Sizes(const Shape& shape) {
-  std::vector<int64_t> sizes;
-  for (int axis = 0; axis < shape.rank(); ++axis) sizes.push_back(shape[axis]);
-  return sizes;
-}
-
-io::SafetensorsEntry EntryOf(const ConstView& values) {
-  return {.dtype = "F32",
-          .shape = Sizes(values.shape()),
-          .data = std::span(static_cast<const std::byte*>(values.data()),
-                            static_cast<size_t>(values.shape().Elements()) * sizeof(float))};
-}
 
 uint64_t ParseNumber(const std::string& text, const std::string& who) {
   uint64_t value = 0;
@@ -52,8 +38,8 @@ void WriteCheckpoint(const std::string& path, const Network& network, const Chec
                    {"seed", std::to_string(network.seed())},
                    {"redraw", std::to_string(network.redraw())}};
   for (const auto& parameter : network.parameters().all())
-    file.entries[parameter->name] = EntryOf(std::as_const(parameter->value));
-  for (const NamedTensor& tensor : more) file.entries[tensor.name] = EntryOf(tensor.values);
+    file.entries[parameter->name] = io::EntryOf(std::as_const(parameter->value));
+  for (const NamedTensor& tensor : more) file.entries[tensor.name] = io::EntryOf(tensor.values);
   io::WriteSafetensors(path, file);
 }
 
@@ -74,11 +60,7 @@ Checkpoint::Checkpoint(std::string bytes, const std::string& name)
 }
 
 void Checkpoint::CheckShape(const std::string& name, const Shape& shape) const {
-  const io::SafetensorsEntry& entry = file_.Entry(name, name_);
-  if (entry.dtype != "F32" || entry.shape != Sizes(shape)) {
-    Throw(ErrorCode::kInvalidData, Printable(name_), "{}: given {} [{}], expected F32 {}", name,
-          entry.dtype, fmt::join(entry.shape, ", "), shape.ToString());
-  }
+  file_.Entry(name, name_).CheckReadable(shape, fmt::format("{}: {}", name_, name));
 }
 
 void Checkpoint::CheckShapes(const layers::ParameterSet& parameters) const {
@@ -86,9 +68,7 @@ void Checkpoint::CheckShapes(const layers::ParameterSet& parameters) const {
 }
 
 void Checkpoint::Read(const std::string& name, View to) const {
-  CheckShape(name, to.shape());
-  const io::SafetensorsEntry& entry = file_.Entry(name, name_);
-  std::memcpy(to.data(), entry.data.data(), entry.data.size());
+  file_.Entry(name, name_).ReadInto(to, fmt::format("{}: {}", name_, name));
 }
 
 std::unique_ptr<Network> Checkpoint::MakeNetwork() const {

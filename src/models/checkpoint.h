@@ -48,10 +48,10 @@ class Checkpoint {
   const CheckpointInfo& info() const { return info_; }
   const ModelConfig& model() const { return model_; }
   uint64_t seed() const { return seed_; }  // of ω, with the number of its draw
-  // Throws where the tensor is missing or has another shape.
+  // Throws where the tensor is missing, has another shape or holds no floats.
   void CheckShape(const std::string& name, const Shape& shape) const;
   void CheckShapes(const layers::ParameterSet& parameters) const;
-  // Fills `to`; throws likewise.
+  // Fills `to`, converted to its type; throws likewise.
   void Read(const std::string& name, View to) const;
   // A network with these weights. Nothing is allocated before all shapes are known to fit.
   std::unique_ptr<Network> MakeNetwork() const;

@@ -101,9 +101,8 @@ void Decoder::Save(const std::string& path) const {
   for (size_t layer = 0; layer < impl_->memory.layers.size(); ++layer)
     impl_->memory.layers[layer].Store(LayerName(layer), file);
   if (!impl_->logits.empty()) {
-    file.entries[kLogits] = {"F32",
-                             {static_cast<int64_t>(impl_->logits.size())},
-                             std::as_bytes(std::span(impl_->logits))};
+    file.entries[kLogits] =
+        io::EntryOf(ConstView(impl_->logits.data(), {std::ssize(impl_->logits)}));
   }
   io::WriteSafetensors(path, file);
 }

@@ -91,6 +91,27 @@ TEST_F(CheckpointFile, ModelsAreSavedAndLoaded) {
   EXPECT_THROW(Model(SmallConfig(), 1).Save(dir_ / "no/such/folder"), Error);
 }
 
+// Weights in double are written as such, and every float is read as what the network computes in.
+TEST_F(CheckpointFile, KeepsTheTypeOfWeights) {
+  const auto doubles = models::Network::Make(run_.model, {.seed = 7, .type = DataType::kF64});
+  doubles->parameters().all()[0]->value.Data<double>()[0] = 1 + 1e-12;
+  models::WriteCheckpoint(dir_ / "doubles", *doubles, {.config = ToJson(run_), .state = "{}"});
+  const Checkpoint checkpoint(dir_ / "doubles");
+  const auto back =
+      models::Network::Make(run_.model, {.seed = 7, .type = DataType::kF64, .draw = false});
+  checkpoint.ReadInto(*back);
+  const auto floats = checkpoint.MakeNetwork();
+  for (size_t i = 0; i < back->parameters().all().size(); ++i) {
+    const Tensor &want = doubles->parameters().all()[i]->value,
+                 &have = back->parameters().all()[i]->value,
+                 &rounded = floats->parameters().all()[i]->value;
+    for (int64_t j = 0; j < want.shape().Elements(); ++j) {
+      EXPECT_EQ(have.Data<double>()[j], want.Data<double>()[j]);
+      EXPECT_EQ(rounded.Data<float>()[j], static_cast<float>(want.Data<double>()[j]));
+    }
+  }
+}
+
 TEST_F(CheckpointFile, EveryByteCounts) {
   for (size_t i = 0; i < bytes_.size(); ++i) {
     for (const char flip : {'\x01', '\x29', '\x80'}) {  // 0x29 turns a space into a tab
@@ -113,9 +134,9 @@ TEST_F(CheckpointFile, LiesAreRefused) {
     models::WriteCheckpoint(dir_ / "lie", *network_, {.config = config, .state = "{}"});
     return Refusal(ReadText(dir_ / "lie"));
   };
-  EXPECT_NE(
-      with_config("\"width\": 4", "\"width\": 8").find("given F32 [7, 4], expected F32 [7, 8]"),
-      std::string::npos);
+  EXPECT_NE(with_config("\"width\": 4", "\"width\": 8")
+                .find("embedding.weight: given F32 [7, 4], expected floats [7, 8]"),
+            std::string::npos);
   // Nothing of that size is allocated.
   EXPECT_NE(with_config("\"vocab\": 7", "\"vocab\": 1000000"), "");
   EXPECT_NE(with_config("\"layers\": 1", "\"layers\": 2").find("lacks"), std::string::npos);
