@@ -23,18 +23,25 @@
 
 namespace favor {
 
+// It reads the model's weights and changes nothing there: several decoders of one model may be used
+// from several threads at once, each with a context of its own. Where the weights change (by a
+// Trainer, say), what was read before does not fit them any more: start anew.
 class Decoder {
  public:
   // Model and context must outlive it. Throws kInvalidOption where the model does not predict the
   // next token.
-  Decoder(Model& model, const Context& context);
+  Decoder(const Model& model, const Context& context);
+  Decoder(Model&&, const Context&) = delete;
+  Decoder(const Model&, Context&&) = delete;
   ~Decoder();
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
 
   // Tokens that follow those read so far; many at once are read in chunks. Throws kInvalidData for
   // tokens outside of the vocabulary and kInvalidOption where learned positions end; the context is
-  // then what it was up to the chunk that failed.
+  // then what it was up to the chunk that failed. Any other error, such as numbers that leave their
+  // range in some layer, comes when the layers before it have taken the chunk in: the context is
+  // lost then, and Read and Save throw kInvalidData until Load gives it another.
   void Read(std::span<const int32_t> tokens);
 
   // Of the token that comes next, [vocab]; empty before the first Read.

@@ -61,9 +61,13 @@ struct MemoryPlan {
 };
 
 namespace models {
+class BufferPool;
 class Network;
-}
+}  // namespace models
 
+// Answers do not change a model: the const functions of one model, and Decoders on it, may be used
+// from several threads at once, each with a context of its own. What changes weights (Parameters(),
+// a Trainer's Step and Load) must not run at the same time.
 class Model {
  public:
   // Weights are a pure function of the seed.
@@ -75,6 +79,10 @@ class Model {
 
   // Of a checkpoint or the folder of a run (its best checkpoint where there is one, else the last).
   static Model Load(const std::string& path);
+  // A checkpoint of the model alone, written atomically, that Load reads: config, weights and what
+  // ω is drawn from. It says nothing of data and vocabulary (LoadTrained needs a Trainer's). Throws
+  // kInvalidData rather than write weights that are not finite.
+  void Save(const std::string& path) const;
 
   const ModelConfig& config() const;
   int64_t ParameterCount() const;
@@ -86,13 +94,18 @@ class Model {
 
   // [batch, length, vocab], or [batch, classes] of a classifier. Throws kInvalidData for tokens
   // outside of the vocabulary and kInvalidOption for sequences longer than learned positions.
-  Tensor Logits(const Batch& batch, const Context& context);
-  Score Evaluate(const Batch& batch, const Context& context);
+  //
+  // The memory of these passes stays with the model, once for each call at the same time, and
+  // serves the next calls.
+  Tensor Logits(const Batch& batch, const Context& context) const;
+  Score Evaluate(const Batch& batch, const Context& context) const;
 
   models::Network& network() { return *network_; }
+  const models::Network& network() const { return *network_; }
 
  private:
   std::unique_ptr<models::Network> network_;
+  std::unique_ptr<models::BufferPool> buffers_;
 };
 
 // Without building it.

@@ -76,7 +76,9 @@ class Trainer {
 
   const RunConfig& config() const;
   const Dataset& data() const;
+  // Steps and Load change the weights in place.
   Model& model();
+  const Model& model() const;
   int64_t step() const;
   int64_t tokens() const;  // read so far
 
@@ -89,8 +91,10 @@ class Trainer {
   // Weights, optimizer, and where the run stands. `note`, JSON, is stored and given back. Throws
   // kInvalidData rather than write weights that are not finite.
   void Save(const std::string& path, const std::string& note = "{}") const;
+  // Throws kInvalidData for a damaged file and one of another run, or without an optimizer;
+  // weights, optimizer and step are then what they were.
   std::string Load(const std::string& path);
-  // Weights alone.
+  // Without the optimizer: what Model::Save writes, and the run's config and data beside it.
   void SaveModel(const std::string& path) const;
 
  private:

@@ -1,7 +1,9 @@
 #include "io/safetensors.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <limits>
 
 #include "core/error_text.h"
 #include "core/json.h"
@@ -12,18 +14,50 @@ namespace {
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the format's own readers
 
-size_t ItemBytes(const std::string& dtype) {
-  if (dtype == "F16" || dtype == "BF16") return 2;
-  if (dtype == "F32") return 4;
-  if (dtype == "F64" || dtype == "I64") return 8;
-  return 0;
+struct Dtype {
+  std::string_view name;
+  size_t bytes;
+  std::optional<DataType> type;  // none: favor does not compute with it
+};
+constexpr std::array<Dtype, 15> kDtypes = {{{"F32", 4, DataType::kF32},
+                                            {"F64", 8, DataType::kF64},
+                                            {"F16", 2, DataType::kF16},
+                                            {"BF16", 2, DataType::kBF16},
+                                            {"BOOL", 1, {}},
+                                            {"U8", 1, {}},
+                                            {"I8", 1, {}},
+                                            {"F8_E4M3", 1, {}},
+                                            {"F8_E5M2", 1, {}},
+                                            {"I16", 2, {}},
+                                            {"U16", 2, {}},
+                                            {"I32", 4, {}},
+                                            {"U32", 4, {}},
+                                            {"I64", 8, {}},
+                                            {"U64", 8, {}}}};
+
+// Null: of a type that is not in the table.
+const Dtype* Find(std::string_view name) {
+  const auto* found = std::ranges::find(kDtypes, name, &Dtype::name);
+  return found == kDtypes.end() ? nullptr : found;
+}
+
+std::string_view DtypeOf(DataType type) {
+  return std::ranges::find(kDtypes, std::optional(type), &Dtype::type)->name;
 }
 
 template <class T>
 std::string_view DtypeOf() {
-  if constexpr (std::is_same_v<T, float>) return "F32";
-  if constexpr (std::is_same_v<T, double>) return "F64";
-  if constexpr (std::is_same_v<T, int64_t>) return "I64";
+  if constexpr (std::is_same_v<T, int64_t>) {
+    return "I64";
+  } else {
+    return DtypeOf(internal::TypeOf<T>());
+  }
+}
+
+std::vector<int64_t> Sizes(const Shape& shape) {
+  std::vector<int64_t> sizes;
+  for (int axis = 0; axis < shape.rank(); ++axis) sizes.push_back(shape[axis]);
+  return sizes;
 }
 
 // FNV-1a.
@@ -115,14 +149,16 @@ class Parser {
       bad("dtype, shape or data_offsets is missing");
     }
     const Json &dtype = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
-    if (!dtype.is_string() || ItemBytes(dtype.get<std::string>()) == 0) bad("unknown dtype");
+    if (!dtype.is_string()) bad("dtype is no name");
     SafetensorsEntry entry{.dtype = dtype.get<std::string>(), .shape = {}, .data = {}};
     size_t elements = 1;
     if (!shape.is_array() || shape.size() > 16) bad("shape is no list of sizes");
     for (const Json& size : shape) {
       if (!size.is_number_unsigned()) bad("shape is no list of sizes");
       const auto count = size.get<uint64_t>();
-      if (count != 0 && elements > data_.size() / count) bad("shape is larger than the file");
+      if (count > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) ||
+          (count != 0 && elements > 8 * data_.size() / count))  // a bit is the smallest element
+        bad("shape is larger than the file");
       elements *= count;
       entry.shape.push_back(static_cast<int64_t>(count));
     }
@@ -132,7 +168,9 @@ class Parser {
     }
     const auto begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
     if (begin > end || end > data_.size()) bad("data_offsets are outside of the file");
-    if (end - begin != elements * ItemBytes(entry.dtype)) bad("data_offsets and shape disagree");
+    const Dtype* known = Find(entry.dtype);
+    if (known != nullptr && end - begin != elements * known->bytes)
+      bad("data_offsets and shape disagree");
     entry.data = data_.subspan(begin, end - begin);
     return entry;
   }
@@ -156,11 +194,16 @@ class Parser {
 
 }  // namespace
 
+std::optional<DataType> SafetensorsEntry::type() const {
+  const Dtype* known = Find(dtype);
+  return known == nullptr ? std::nullopt : known->type;
+}
+
 template <class T>
 std::vector<T> SafetensorsEntry::Values(const std::string& who) const {
   if (dtype != DtypeOf<T>()) {
-    Throw(ErrorCode::kInvalidData, Printable(who), "given a tensor of type {}, expected {}", dtype,
-          DtypeOf<T>());
+    Throw(ErrorCode::kInvalidData, Printable(who), "given a tensor of type {}, expected {}",
+          Printable(dtype), DtypeOf<T>());
   }
   std::vector<T> values(data.size() / sizeof(T));
   if (!data.empty()) std::memcpy(values.data(), data.data(), data.size());
@@ -170,6 +213,44 @@ std::vector<T> SafetensorsEntry::Values(const std::string& who) const {
 template std::vector<float> SafetensorsEntry::Values(const std::string&) const;
 template std::vector<double> SafetensorsEntry::Values(const std::string&) const;
 template std::vector<int64_t> SafetensorsEntry::Values(const std::string&) const;
+
+void SafetensorsEntry::CheckReadable(const Shape& expected, const std::string& who) const {
+  if (type() && shape == Sizes(expected)) return;
+  Throw(ErrorCode::kInvalidData, Printable(who), "given {} [{}], expected floats {}",
+        Printable(dtype), fmt::join(shape, ", "), expected.ToString());
+}
+
+void SafetensorsEntry::ReadInto(View to, const std::string& who) const {
+  CheckReadable(to.shape(), who);
+  if (data.empty()) return;
+  if (to.type() == *type() && to.IsContiguous()) {
+    std::memcpy(to.data(), data.data(), data.size());
+    return;
+  }
+  Tensor aligned(to.shape(), *type());
+  std::memcpy(aligned.view().data(), data.data(), data.size());
+  Copy(aligned, to);
+}
+
+SafetensorsEntry EntryOf(ConstView values) {
+  if (!values.IsContiguous() || values.device().kind != DeviceKind::kCpu)
+    Throw(ErrorCode::kInvalidData, "safetensors", "expected a row-major array on the cpu");
+  const auto bytes = static_cast<size_t>(values.shape().Elements() * ItemBytes(values.type()));
+  return {.dtype = std::string(DtypeOf(values.type())),
+          .shape = Sizes(values.shape()),
+          .data = std::span(static_cast<const std::byte*>(values.data()), bytes)};
+}
+
+template <class T>
+void Safetensors::Add(const std::string& name, std::vector<int64_t> shape, std::vector<T> values) {
+  const auto kept = std::make_shared<const std::vector<T>>(std::move(values));
+  entries[name] = {std::string(DtypeOf<T>()), std::move(shape), std::as_bytes(std::span(*kept))};
+  owned.push_back(kept);
+}
+
+template void Safetensors::Add(const std::string&, std::vector<int64_t>, std::vector<float>);
+template void Safetensors::Add(const std::string&, std::vector<int64_t>, std::vector<double>);
+template void Safetensors::Add(const std::string&, std::vector<int64_t>, std::vector<int64_t>);
 
 const SafetensorsEntry& Safetensors::Entry(const std::string& name, const std::string& who) const {
   const auto found = entries.find(name);

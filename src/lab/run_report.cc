@@ -52,7 +52,7 @@ Score EvaluateSome(Subject& subject, int64_t targets, const Context& context) {
   return score;
 }
 
-double MicrosecondsOfToken(Model& model, int64_t length, const Context& context) {
+double MicrosecondsOfToken(const Model& model, int64_t length, const Context& context) {
   Batch batch{.batch = 1, .length = length};
   const RandomStream stream(0, "tokens of a report");
   for (int64_t i = 0; i < length; ++i) {

@@ -6,6 +6,7 @@
 #include "attention/kinds.h"
 #include "attention/problem.h"
 #include "attention/state_impl.h"
+#include "attention/state_numbers.h"
 #include "core/error_text.h"
 #include "core/parallel.h"
 #include "kernels/exact_attention.h"
@@ -15,7 +16,7 @@ namespace {
 
 using attention::ContextMemory;
 
-// Numbers of a file, of the expected shape and finite (maxima of empty states aside).
+// Numbers of a file, of the expected shape and finite.
 template <class T>
 std::vector<T> Numbers(const io::Safetensors& file, const std::string& name,
                        const std::vector<int64_t>& shape, const std::string& who) {
@@ -31,13 +32,9 @@ std::vector<T> Numbers(const io::Safetensors& file, const std::string& name,
 }
 
 template <class T>
-void Put(const std::string& name, const std::vector<int64_t>& shape, const std::vector<T>& values,
+void Put(const std::string& name, const Shape& shape, const std::vector<T>& values,
          io::Safetensors& file) {
-  file.entries[name] = {sizeof(T) == 4 ? "F32" : "F64", shape, std::as_bytes(std::span(values))};
-}
-
-std::string OfHead(const std::string& name, size_t head, const char* what) {
-  return fmt::format("{}.head.{}.{}", name, head, what);
+  file.entries[name] = io::EntryOf(ConstView(values.data(), shape));
 }
 
 }  // namespace
@@ -185,15 +182,7 @@ void AttentionMemory::Store(const std::string& name, io::Safetensors& file) cons
     Put(name + ".values", {tokens_, shape_.kv_width()}, values_, file);
   }
   if (!sums_.empty()) Put(name + ".sums", {shape_.kv_width()}, sums_, file);
-  if (!state_) return;
-  const auto& states = state_->impl().states;
-  for (size_t head = 0; head < states.size(); ++head) {
-    const kernels::PrefixState& state = states[head];
-    if (state.IsEmpty()) continue;
-    Put(OfHead(name, head, "c"), {state.width}, state.c, file);
-    Put(OfHead(name, head, "s"), {state.width, state.value_dim}, state.s, file);
-    Put(OfHead(name, head, "z"), {state.width}, state.z, file);
-  }
+  if (state_) attention::StoreNumbers(state_->impl(), name + ".state.", file);
 }
 
 void AttentionMemory::Load(const std::string& name, const io::Safetensors& file, int64_t tokens,
@@ -208,13 +197,11 @@ void AttentionMemory::Load(const std::string& name, const io::Safetensors& file,
   }
   if (!sums_.empty()) sums_ = Numbers<double>(file, name + ".sums", {shape_.kv_width()}, who);
   if (!state_) return;
-  auto& states = state_->impl().states;
-  for (size_t head = 0; head < states.size(); ++head) {
-    kernels::PrefixState& state = states[head];
-    state.tokens = tokens;
-    state.c = Numbers<double>(file, OfHead(name, head, "c"), {state.width}, who);
-    state.s = Numbers<double>(file, OfHead(name, head, "s"), {state.width, state.value_dim}, who);
-    state.z = Numbers<double>(file, OfHead(name, head, "z"), {state.width}, who);
+  attention::LoadNumbers(file, name + ".state.", who, state_->impl());
+  for (const kernels::PrefixState& state : state_->impl().states) {
+    if (state.tokens != tokens)
+      Throw(ErrorCode::kInvalidData, Printable(who), "'{}' has read {} tokens, expected {}", name,
+            state.tokens, tokens);
   }
 }
 

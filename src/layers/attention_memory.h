@@ -58,7 +58,7 @@ class AttentionMemory {
 
   int64_t Bytes() const;  // of what changes with the context
 
-  // As tensors whose names begin with `name`; they point into this object.
+  // As tensors whose names begin with `name`; some point into this object.
   void Store(const std::string& name, io::Safetensors& file) const;
   // Of `tokens` read tokens. Throws kInvalidData where the file's do not fit this layer.
   void Load(const std::string& name, const io::Safetensors& file, int64_t tokens,

@@ -1,7 +1,6 @@
 #include "models/checkpoint.h"
 
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 
 #include "core/error_text.h"
@@ -13,19 +12,6 @@ namespace favor::models {
 namespace {
 
 constexpr std::string_view kFormat = "favor checkpoint 1";
-
-std::vector<int64_t> Sizes(const Shape& shape) {
-  std::vector<int64_t> sizes;
-  for (int axis = 0; axis < shape.rank(); ++axis) sizes.push_back(shape[axis]);
-  return sizes;
-}
-
-io::SafetensorsEntry EntryOf(const ConstView& values) {
-  return {.dtype = "F32",
-          .shape = Sizes(values.shape()),
-          .data = std::span(static_cast<const std::byte*>(values.data()),
-                            static_cast<size_t>(values.shape().Elements()) * sizeof(float))};
-}
 
 uint64_t ParseNumber(const std::string& text, const std::string& who) {
   uint64_t value = 0;
@@ -40,15 +26,20 @@ uint64_t ParseNumber(const std::string& text, const std::string& who) {
 
 void WriteCheckpoint(const std::string& path, const Network& network, const CheckpointInfo& info,
                      std::span<const NamedTensor> more) {
+  for (const auto& parameter : network.parameters().all()) {
+    if (!AllFinite(parameter->value))
+      Throw(ErrorCode::kInvalidData, Printable(path), "{} is not finite; nothing was written",
+            parameter->name);
+  }
   io::Safetensors file;
   file.metadata = {{"format", std::string(kFormat)},
                    {"config", info.config},
                    {"state", info.state},
-                   {"seed", std::to_string(info.seed)},
-                   {"redraw", std::to_string(info.redraw)}};
+                   {"seed", std::to_string(network.seed())},
+                   {"redraw", std::to_string(network.redraw())}};
   for (const auto& parameter : network.parameters().all())
-    file.entries[parameter->name] = EntryOf(std::as_const(parameter->value));
-  for (const NamedTensor& tensor : more) file.entries[tensor.name] = EntryOf(tensor.values);
+    file.entries[parameter->name] = io::EntryOf(std::as_const(parameter->value));
+  for (const NamedTensor& tensor : more) file.entries[tensor.name] = io::EntryOf(tensor.values);
   io::WriteSafetensors(path, file);
 }
 
@@ -62,35 +53,35 @@ Checkpoint::Checkpoint(std::string bytes, const std::string& name)
   if (format == file_.metadata.end() || format->second != kFormat ||
       !file_.metadata.contains("checksum"))
     Throw(ErrorCode::kInvalidData, Printable(name_), "no checkpoint of favor");
-  info_ = {.config = file_.Metadata("config", name_),
-           .state = file_.Metadata("state", name_),
-           .seed = ParseNumber(file_.Metadata("seed", name_), name_),
-           .redraw = ParseNumber(file_.Metadata("redraw", name_), name_)};
+  info_ = {.config = file_.Metadata("config", name_), .state = file_.Metadata("state", name_)};
+  seed_ = ParseNumber(file_.Metadata("seed", name_), name_);
+  redraw_ = ParseNumber(file_.Metadata("redraw", name_), name_);
   model_ = ModelConfigFromJson(info_.config, name_);
 }
 
 void Checkpoint::CheckShape(const std::string& name, const Shape& shape) const {
-  const io::SafetensorsEntry& entry = file_.Entry(name, name_);
-  if (entry.dtype != "F32" || entry.shape != Sizes(shape)) {
-    Throw(ErrorCode::kInvalidData, Printable(name_), "{}: given {} [{}], expected F32 {}", name,
-          entry.dtype, fmt::join(entry.shape, ", "), shape.ToString());
-  }
+  file_.Entry(name, name_).CheckReadable(shape, fmt::format("{}: {}", name_, name));
+}
+
+void Checkpoint::CheckShapes(const layers::ParameterSet& parameters) const {
+  for (const auto& parameter : parameters.all()) CheckShape(parameter->name, parameter->shape);
 }
 
 void Checkpoint::Read(const std::string& name, View to) const {
-  CheckShape(name, to.shape());
-  const io::SafetensorsEntry& entry = file_.Entry(name, name_);
-  std::memcpy(to.data(), entry.data.data(), entry.data.size());
+  file_.Entry(name, name_).ReadInto(to, fmt::format("{}: {}", name_, name));
 }
 
 std::unique_ptr<Network> Checkpoint::MakeNetwork() const {
-  const auto shapes = Network::Make(model_, {.shapes_only = true});
-  for (const auto& parameter : shapes->parameters().all())
-    CheckShape(parameter->name, parameter->shape);
-  auto network = Network::Make(model_, {.seed = info_.seed, .draw = false});
-  network->Redraw(info_.redraw);
-  for (const auto& parameter : network->parameters().all()) Read(parameter->name, parameter->value);
+  CheckShapes(Network::Make(model_, {.shapes_only = true})->parameters());
+  auto network = Network::Make(model_, {.seed = seed_, .draw = false});
+  ReadInto(*network);
   return network;
+}
+
+void Checkpoint::ReadInto(Network& network) const {
+  CheckShapes(network.parameters());
+  network.Redraw(redraw_);
+  for (const auto& parameter : network.parameters().all()) Read(parameter->name, parameter->value);
 }
 
 ModelConfig ModelConfigFromJson(std::string_view config, const std::string& who) {

@@ -23,7 +23,6 @@ constexpr size_t kMaxConfigBytes = 1 << 20;
 struct CheckpointInfo {
   std::string config;  // JSON of the run: "model" is the section that matters here
   std::string state;   // JSON of training, opaque here
-  uint64_t seed = 0, redraw = 0;
 };
 
 // Numbers to store beside the weights, such as those of the optimizer; not in files without them.
@@ -32,8 +31,9 @@ struct NamedTensor {
   ConstView values;
 };
 
+// Throws kInvalidData rather than write weights that are not finite.
 void WriteCheckpoint(const std::string& path, const Network& network, const CheckpointInfo& info,
-                     std::span<const NamedTensor> more);
+                     std::span<const NamedTensor> more = {});
 
 // A checkpoint in memory, checked: its checksum, and that it is one.
 class Checkpoint {
@@ -47,18 +47,24 @@ class Checkpoint {
 
   const CheckpointInfo& info() const { return info_; }
   const ModelConfig& model() const { return model_; }
-  // Throws where the tensor is missing or has another shape.
+  uint64_t seed() const { return seed_; }  // of ω, with the number of its draw
+  // Throws where the tensor is missing, has another shape or holds no floats.
   void CheckShape(const std::string& name, const Shape& shape) const;
-  // Fills `to`; throws likewise.
+  void CheckShapes(const layers::ParameterSet& parameters) const;
+  // Fills `to`, converted to its type; throws likewise.
   void Read(const std::string& name, View to) const;
   // A network with these weights. Nothing is allocated before all shapes are known to fit.
   std::unique_ptr<Network> MakeNetwork() const;
+  // The weights, and ω of the same draw, into a network of this config and seed. Nothing changes
+  // before all shapes are known to fit.
+  void ReadInto(Network& network) const;
 
  private:
   std::string name_, bytes_;
   io::Safetensors file_;
   CheckpointInfo info_;
   ModelConfig model_;
+  uint64_t seed_ = 0, redraw_ = 0;
 };
 
 // The "model" section of a run's config.

@@ -29,14 +29,19 @@ std::vector<double> PoolingWeights(const Batch& batch) {
 Classifier::Classifier(const ModelConfig& config, const NetworkOptions& options)
     : Network(config, options), output_(parameters_, "classifier", config.width, config.classes) {}
 
-void Classifier::PlanHead(layers::Arena& arena, const Transformer::Shape& shape) {
-  pooled_ = arena.Take({shape.batch, config_.width});
-  grad_pooled_ = arena.Take({shape.batch, config_.width});
-  logits_ = arena.Take({shape.batch, config_.classes});
+PassBuffers::Head Classifier::PlanHead(layers::Arena& arena,
+                                       const Transformer::Shape& shape) const {
+  PassBuffers::Head head;
+  head.rows = arena.Take({shape.batch, config_.width});
+  head.grad_rows = arena.Take({shape.batch, config_.width});
+  head.logits = arena.Take({shape.batch, config_.classes});
+  return head;
 }
 
-void Classifier::PooledLogits(const Batch& batch, const layers::Pass& pass) {
-  const ConstView hidden = body_.Forward(pass, batch, activations_);
+void Classifier::PooledLogits(const Batch& batch, const layers::Pass& pass,
+                              PassBuffers& buffers) const {
+  const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
+  const PassBuffers::Head& head = buffers.head;
   const std::vector<double> weights = PoolingWeights(batch);
   layers::WithType(hidden.type(), [&]<class T>(T) {
     const int64_t width = config_.width;
@@ -49,44 +54,48 @@ void Classifier::PooledLogits(const Batch& batch, const layers::Pass& pass) {
         for (int64_t j = 0; j < width; ++j)
           sum[static_cast<size_t>(j)] += weight * static_cast<double>(row[j]);
       }
-      std::ranges::transform(sum, pooled_.Data<T>() + sequence * width,
+      std::ranges::transform(sum, head.rows.Data<T>() + sequence * width,
                              [](double value) { return static_cast<T>(value); });
     });
   });
-  output_.Forward(pass.context, pooled_, logits_);
+  output_.Forward(pass.context, head.rows, head.logits);
 }
 
-Score Classifier::Forward(const Batch& batch, const layers::Pass& pass) {
-  PooledLogits(batch, pass);
-  return layers::CrossEntropy(pass.context, logits_, batch.targets, /*grad_scale=*/0);
+Score Classifier::Forward(const Batch& batch, const layers::Pass& pass,
+                          PassBuffers& buffers) const {
+  PooledLogits(batch, pass, buffers);
+  return layers::CrossEntropy(pass.context, buffers.head.logits, batch.targets, /*grad_scale=*/0);
 }
 
-Score Classifier::ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale) {
-  PooledLogits(batch, pass);
-  const Score score = layers::CrossEntropy(pass.context, logits_, batch.targets, grad_scale);
+Score Classifier::ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
+                                  PassBuffers& buffers) {
+  PooledLogits(batch, pass, buffers);
+  const PassBuffers::Head& head = buffers.head;
+  const Score score = layers::CrossEntropy(pass.context, head.logits, batch.targets, grad_scale);
   if (!std::isfinite(score.loss)) return score;
-  output_.Backward(pass.context, pooled_, logits_, grad_pooled_);
+  output_.Backward(pass.context, head.rows, head.logits, head.grad_rows);
   const std::vector<double> weights = PoolingWeights(batch);
-  layers::WithType(logits_.type(), [&]<class T>(T) {
+  layers::WithType(head.logits.type(), [&]<class T>(T) {
     const int64_t width = config_.width;
     ParallelForBlocks(pass.context, batch.batch * batch.length, layers::RowsOfTask(width),
                       [&](int64_t begin, int64_t end) {
                         for (int64_t i = begin; i < end; ++i) {
                           const T weight = static_cast<T>(weights[static_cast<size_t>(i)]);
-                          const T* from = grad_pooled_.Data<T>() + i / batch.length * width;
-                          T* to = activations_.grad.Data<T>() + i * width;
+                          const T* from = head.grad_rows.Data<T>() + i / batch.length * width;
+                          T* to = buffers.activations.grad.Data<T>() + i * width;
                           for (int64_t j = 0; j < width; ++j) to[j] = weight * from[j];
                         }
                       });
   });
-  body_.Backward(pass, batch, activations_);
+  body_.Backward(pass, batch, buffers.activations);
   return score;
 }
 
-Tensor Classifier::ForwardLogits(const Batch& batch, const layers::Pass& pass) {
-  PooledLogits(batch, pass);
-  Tensor logits({batch.batch, config_.classes}, logits_.type());
-  Copy(logits_, logits);
+Tensor Classifier::ForwardLogits(const Batch& batch, const layers::Pass& pass,
+                                 PassBuffers& buffers) const {
+  PooledLogits(batch, pass, buffers);
+  Tensor logits({batch.batch, config_.classes}, buffers.head.logits.type());
+  Copy(buffers.head.logits, logits);
   return logits;
 }
 

@@ -12,16 +12,18 @@ class Classifier : public Network {
   Classifier(const ModelConfig& config, const NetworkOptions& options);
 
  protected:
-  void PlanHead(layers::Arena& arena, const Transformer::Shape& shape) override;
-  Score Forward(const Batch& batch, const layers::Pass& pass) override;
-  Score ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale) override;
-  Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass) override;
+  PassBuffers::Head PlanHead(layers::Arena& arena, const Transformer::Shape& shape) const override;
+  Score Forward(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const override;
+  Score ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
+                        PassBuffers& buffers) override;
+  Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,
+                       PassBuffers& buffers) const override;
 
  private:
-  void PooledLogits(const Batch& batch, const layers::Pass& pass);
+  // In the head's rows and logits: means of rows, [batch, width], and [batch, classes].
+  void PooledLogits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
 
   layers::Linear output_;
-  View pooled_, grad_pooled_, logits_;  // [batch, width or classes]
 };
 
 }  // namespace favor::models

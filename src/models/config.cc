@@ -99,6 +99,10 @@ void CheckConfig(const ModelConfig& config) {
     Throw(ErrorCode::kInvalidOption, "positions",
           "given sinusoidal with a width of {}, expected an even number", config.width);
   }
+  if (config.features.oprf_a.size() > 1) {  // files of models hold one
+    Throw(ErrorCode::kInvalidOption, "oprf_a", "given {} values, expected one for all heads",
+          config.features.oprf_a.size());
+  }
   if (config.classes > 0 && config.causal)
     Throw(ErrorCode::kInvalidOption, "classes", "given {} of a decoder, expected an encoder",
           config.classes);

@@ -1,5 +1,6 @@
 #include "models/config_fields.h"
 
+#include "core/json.h"
 #include "favor/attention.h"
 #include "models/config.h"
 
@@ -76,6 +77,8 @@ std::vector<Field> ConfigFields::All() {
   for (Field& field : Chosen()) all.push_back(std::move(field));
   return all;
 }
+
+Json ToJson(ModelConfig config) { return FieldsToJson(ConfigFields(config).All()); }
 
 void ConfigFields::Store() {
   config_.features.omega_norm.reset();

@@ -29,6 +29,9 @@ class ConfigFields {
   std::optional<double> oprf_a_;
 };
 
+// All fields of a config: with ConfigFields, what files say of a model.
+Json ToJson(ModelConfig config);
+
 }  // namespace favor::models
 
 #endif  // FAVOR_MODELS_CONFIG_FIELDS_H_

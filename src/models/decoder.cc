@@ -1,5 +1,5 @@
 // A context that grows, and its file: a safetensors file with the metadata
-//   format "favor.context", version "1", model (a hash of config and weights), tokens
+//   format "favor.context", version "2", model (a hash of config and weights), tokens
 // and the tensors of each layer's memory and the logits of the next token.
 #include <algorithm>
 #include <charconv>
@@ -7,16 +7,18 @@
 
 #include "core/error_text.h"
 #include "core/hash.h"
+#include "core/json.h"
 #include "favor/generate.h"
 #include "io/input_file.h"
 #include "io/safetensors.h"
+#include "models/config_fields.h"
 #include "models/network.h"
 
 namespace favor {
 namespace {
 
 constexpr const char* kFormat = "favor.context";
-constexpr const char* kVersion = "1";
+constexpr const char* kVersion = "2";
 constexpr const char* kLogits = "logits";
 // Tokens of a prompt that are read at a time: enough rows to use products well, few enough that
 // their activations stay small.
@@ -24,7 +26,7 @@ constexpr size_t kChunk = 512;
 
 std::string LayerName(size_t layer) { return fmt::format("layers.{}", layer); }
 
-// Weights and ω: a context means nothing to another model.
+// Config, weights and ω: a context means nothing to another model.
 std::string HashOfModel(const models::Network& network) {
   Hasher hasher;
   hasher.Add(network.seed());
@@ -34,29 +36,34 @@ std::string HashOfModel(const models::Network& network) {
     hasher.Add(std::span(static_cast<const std::byte*>(parameter->value.view().data()),
                          static_cast<size_t>(parameter->value.Bytes())));
   }
-  const ModelConfig& config = network.config();
-  for (const std::string& text : {config.attention, config.features.map, config.positions,
-                                  config.norm, config.features.projection}) {
-    hasher.Add(std::as_bytes(std::span(text)));
-  }
-  for (const int64_t number : {config.heads, config.kv_heads, config.features.features})
-    hasher.Add(static_cast<uint64_t>(number));
+  const std::string config = models::ToJson(network.config()).dump();
+  hasher.Add(std::as_bytes(std::span(config)));
   return fmt::format("{:016x}", hasher.Value());
 }
 
 }  // namespace
 
 struct Decoder::Impl {
-  Impl(models::Network& decoded, const Context& decoder_context)
-      : network(decoded), context(decoder_context), memory(network.MakeMemory()) {}
+  Impl(const models::Network& decoded, const Context& decoder_context)
+      : network(decoded),
+        context(decoder_context),
+        memory(network.MakeMemory()),
+        buffers(network.MakeBuffers()) {}
 
-  models::Network& network;
+  const models::Network& network;
   const Context& context;
   models::Memory memory;
+  models::PassBuffers buffers;
   std::vector<float> logits;
+
+  void CheckWhole() const {
+    if (memory.whole) return;
+    Throw(ErrorCode::kInvalidData, "decoder",
+          "the context was lost when tokens behind its first {} could not be read", memory.tokens);
+  }
 };
 
-Decoder::Decoder(Model& model, const Context& context)
+Decoder::Decoder(const Model& model, const Context& context)
     : impl_(std::make_unique<Impl>(model.network(), context)) {}
 Decoder::Decoder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Decoder::~Decoder() = default;
@@ -64,9 +71,11 @@ Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 
 void Decoder::Read(std::span<const int32_t> tokens) {
+  impl_->CheckWhole();
   for (; !tokens.empty(); tokens = tokens.subspan(std::min(kChunk, tokens.size()))) {
-    const Tensor logits = impl_->network.Continue(tokens.first(std::min(kChunk, tokens.size())),
-                                                  {.context = impl_->context}, impl_->memory);
+    const Tensor logits =
+        impl_->network.Continue(tokens.first(std::min(kChunk, tokens.size())),
+                                {.context = impl_->context}, impl_->memory, impl_->buffers);
     impl_->logits.assign(logits.Data<float>(), logits.Data<float>() + logits.shape().Elements());
   }
 }
@@ -83,6 +92,7 @@ Decoder Decoder::Clone() const {
 }
 
 void Decoder::Save(const std::string& path) const {
+  impl_->CheckWhole();
   io::Safetensors file;
   file.metadata = {{"format", kFormat},
                    {"version", kVersion},
@@ -91,9 +101,8 @@ void Decoder::Save(const std::string& path) const {
   for (size_t layer = 0; layer < impl_->memory.layers.size(); ++layer)
     impl_->memory.layers[layer].Store(LayerName(layer), file);
   if (!impl_->logits.empty()) {
-    file.entries[kLogits] = {"F32",
-                             {static_cast<int64_t>(impl_->logits.size())},
-                             std::as_bytes(std::span(impl_->logits))};
+    file.entries[kLogits] =
+        io::EntryOf(ConstView(impl_->logits.data(), {std::ssize(impl_->logits)}));
   }
   io::WriteSafetensors(path, file);
 }

@@ -43,28 +43,31 @@ int64_t LanguageModel::ChunkRows() const {
   return std::clamp<int64_t>((int64_t{1} << 20) / config_.vocab, 256, 4096);
 }
 
-void LanguageModel::PlanHead(layers::Arena& arena, const Transformer::Shape& shape) {
+PassBuffers::Head LanguageModel::PlanHead(layers::Arena& arena,
+                                          const Transformer::Shape& shape) const {
   const int64_t rows = std::min(ChunkRows(), shape.tokens());
-  logits_ = arena.Take({rows, config_.vocab});
-  rows_ = arena.Take({rows, config_.width});
-  grad_rows_ = shape.training ? arena.Take({rows, config_.width}) : View();
+  PassBuffers::Head head;
+  head.rows = arena.Take({rows, config_.width});
+  if (shape.training) head.grad_rows = arena.Take({rows, config_.width});
+  head.logits = arena.Take({rows, config_.vocab});
+  return head;
 }
 
-Score LanguageModel::Forward(const Batch& batch, const layers::Pass& pass) {
-  const ConstView hidden = body_.Forward(pass, batch, activations_);
-  return Loss(pass.context, hidden, batch.targets, /*grad_scale=*/0);
+Score LanguageModel::Forward(const Batch& batch, const layers::Pass& pass,
+                             PassBuffers& buffers) const {
+  return Loss(batch, pass, /*grad_scale=*/0, buffers);
 }
 
 Score LanguageModel::ForwardBackward(const Batch& batch, const layers::Pass& pass,
-                                     double grad_scale) {
-  const ConstView hidden = body_.Forward(pass, batch, activations_);
-  const Score score = Loss(pass.context, hidden, batch.targets, grad_scale);
-  if (std::isfinite(score.loss)) body_.Backward(pass, batch, activations_);
+                                     double grad_scale, PassBuffers& buffers) {
+  const Score score = Loss(batch, pass, grad_scale, buffers);
+  if (std::isfinite(score.loss)) body_.Backward(pass, batch, buffers.activations);
   return score;
 }
 
-Tensor LanguageModel::ForwardLogits(const Batch& batch, const layers::Pass& pass) {
-  const ConstView hidden = body_.Forward(pass, batch, activations_);
+Tensor LanguageModel::ForwardLogits(const Batch& batch, const layers::Pass& pass,
+                                    PassBuffers& buffers) const {
+  const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
   Tensor logits({batch.batch, batch.length, config_.vocab}, hidden.type());
   const Shape rows{hidden.size(0), config_.vocab};
   kernels::Matmul(
@@ -74,8 +77,9 @@ Tensor LanguageModel::ForwardLogits(const Batch& batch, const layers::Pass& pass
   return logits;
 }
 
-Tensor LanguageModel::ForwardLast(const Batch& batch, const layers::Pass& pass, Memory& memory) {
-  const ConstView hidden = body_.Forward(pass, batch, activations_, &memory);
+Tensor LanguageModel::ForwardLast(const Batch& batch, const layers::Pass& pass, Memory& memory,
+                                  PassBuffers& buffers) const {
+  const ConstView hidden = body_.Forward(pass, batch, buffers.activations, &memory);
   Tensor logits({1, config_.vocab});
   kernels::Matmul(
       {hidden.Range(0, batch.length - 1, 1), kernels::Transposed(output_->value), logits.view()},
@@ -83,9 +87,12 @@ Tensor LanguageModel::ForwardLast(const Batch& batch, const layers::Pass& pass, 
   return logits;
 }
 
-Score LanguageModel::Loss(const Context& context, ConstView hidden,
-                          std::span<const int32_t> targets, double grad_scale) {
-  const View grad_hidden = activations_.grad;
+Score LanguageModel::Loss(const Batch& batch, const layers::Pass& pass, double grad_scale,
+                          PassBuffers& buffers) const {
+  const Context& context = pass.context;
+  const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
+  const PassBuffers::Head& head = buffers.head;
+  const View grad_hidden = buffers.activations.grad;
   if (grad_scale != 0) {
     std::memset(
         grad_hidden.data(), 0,
@@ -97,12 +104,12 @@ Score LanguageModel::Loss(const Context& context, ConstView hidden,
   const auto flush = [&] {
     if (asked.empty()) return;
     const auto count = static_cast<int64_t>(asked.size());
-    const View logits = logits_.Range(0, 0, count), rows = rows_.Range(0, 0, count);
+    const View logits = head.logits.Range(0, 0, count), rows = head.rows.Range(0, 0, count);
     Gather(hidden, places, rows);
     kernels::Matmul({rows, kernels::Transposed(output_->value), logits}, context);
     score += layers::CrossEntropy(context, logits, asked, grad_scale);
     if (grad_scale != 0) {
-      const View grad_rows = grad_rows_.Range(0, 0, count);
+      const View grad_rows = head.grad_rows.Range(0, 0, count);
       kernels::Matmul({logits, output_->value, grad_rows}, context);
       kernels::Matmul({kernels::Transposed(logits), rows, output_->grad, /*add=*/true}, context);
       Scatter(grad_rows, places, grad_hidden);
@@ -110,11 +117,11 @@ Score LanguageModel::Loss(const Context& context, ConstView hidden,
     places.clear();
     asked.clear();
   };
-  for (size_t i = 0; i < targets.size(); ++i) {
-    if (targets[i] == kNoTarget) continue;
+  for (size_t i = 0; i < batch.targets.size(); ++i) {
+    if (batch.targets[i] == kNoTarget) continue;
     places.push_back(static_cast<int64_t>(i));
-    asked.push_back(targets[i]);
-    if (static_cast<int64_t>(asked.size()) == logits_.size(0)) flush();
+    asked.push_back(batch.targets[i]);
+    if (static_cast<int64_t>(asked.size()) == head.logits.size(0)) flush();
   }
   flush();
   return score;

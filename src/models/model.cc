@@ -1,21 +1,30 @@
 // The public face of a network, and what can be said of one without building it.
 #include <algorithm>
 
+#include "core/json.h"
 #include "favor/model.h"
+#include "favor/version.h"
 #include "models/checkpoint.h"
+#include "models/config_fields.h"
 #include "models/network.h"
 
 namespace favor {
 
 Model::Model(const ModelConfig& config, uint64_t seed)
-    : network_(models::Network::Make(config, {.seed = seed})) {}
-Model::Model(std::unique_ptr<models::Network> network) : network_(std::move(network)) {}
+    : Model(models::Network::Make(config, {.seed = seed})) {}
+Model::Model(std::unique_ptr<models::Network> network)
+    : network_(std::move(network)), buffers_(std::make_unique<models::BufferPool>()) {}
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
 Model Model::Load(const std::string& path) {
   return Model(models::OpenCheckpoint(path)->MakeNetwork());
+}
+
+void Model::Save(const std::string& path) const {
+  const Json config = {{"favor", FAVOR_VERSION}, {"model", models::ToJson(network().config())}};
+  models::WriteCheckpoint(path, network(), {.config = config.dump(2) + "\n", .state = "{}"});
 }
 
 const ModelConfig& Model::config() const { return network_->config(); }
@@ -28,11 +37,17 @@ std::vector<Model::NamedParameter> Model::Parameters() {
   return named;
 }
 
-Tensor Model::Logits(const Batch& batch, const Context& context) {
-  return network_->Logits(batch, {.context = context});
+Tensor Model::Logits(const Batch& batch, const Context& context) const {
+  return buffers_->With([&] { return network().MakeBuffers(); },
+                        [&](models::PassBuffers& buffers) {
+                          return network().Logits(batch, {.context = context}, buffers);
+                        });
 }
-Score Model::Evaluate(const Batch& batch, const Context& context) {
-  return network_->Evaluate(batch, {.context = context});
+Score Model::Evaluate(const Batch& batch, const Context& context) const {
+  return buffers_->With([&] { return network().MakeBuffers(); },
+                        [&](models::PassBuffers& buffers) {
+                          return network().Evaluate(batch, {.context = context}, buffers);
+                        });
 }
 
 ModelSummary Summarize(const ModelConfig& config) {

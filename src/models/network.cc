@@ -70,8 +70,7 @@ Network::Network(const ModelConfig& config, const NetworkOptions& options)
                    .type = options.type,
                    .shapes_only = options.shapes_only,
                    .draw = options.draw}),
-      body_(parameters_, config_),
-      arena_(options.type) {}
+      body_(parameters_, config_) {}
 
 void Network::Redraw(uint64_t redraw) {
   redraw_ = redraw;
@@ -80,35 +79,42 @@ void Network::Redraw(uint64_t redraw) {
 
 void Network::Check(const Batch& batch) const { CheckBatch(batch, config_, /*targets=*/true); }
 
-void Network::Prepare(const Transformer::Shape& shape) {
-  if (shape == activations_.shape) return;
-  PlannedBytes(shape);
-  arena_.Provide();
-  activations_ = body_.Plan(arena_, shape);
-  PlanHead(arena_, shape);
+void Network::Prepare(const Transformer::Shape& shape, PassBuffers& buffers) const {
+  if (shape == buffers.activations.shape) return;
+  buffers.activations.shape = {};  // of none, should there be no memory
+  buffers.activations.blocks.clear();
+  buffers.arena.Count();
+  Count(shape, buffers.arena);
+  buffers.arena.Provide();
+  body_.Plan(buffers.arena, shape, buffers.activations);
+  buffers.head = PlanHead(buffers.arena, shape);
 }
 
-int64_t Network::PlannedBytes(const Transformer::Shape& shape) {
-  activations_ = {};  // of no shape: the next pass plans its own again
-  arena_.Count();
-  body_.Plan(arena_, shape);
-  PlanHead(arena_, shape);
-  return arena_.Bytes();
+void Network::Count(const Transformer::Shape& shape, layers::Arena& arena) const {
+  Transformer::Activations activations;
+  body_.Plan(arena, shape, activations);
+  PlanHead(arena, shape);
 }
 
-Score Network::Evaluate(const Batch& batch, const layers::Pass& pass) {
+int64_t Network::PlannedBytes(const Transformer::Shape& shape) const {
+  layers::Arena arena(options_.type);
+  Count(shape, arena);
+  return arena.Bytes();
+}
+
+Score Network::Evaluate(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const {
   CheckBatch(batch, config_, /*targets=*/true);
   // A pass for gradients needs more memory, but has it already while training.
-  if (!activations_.shape.training || activations_.shape.batch != batch.batch ||
-      activations_.shape.length != batch.length)
-    Prepare({.batch = batch.batch, .length = batch.length});
-  return Forward(batch, pass);
+  const Transformer::Shape& shape = buffers.activations.shape;
+  if (!shape.training || shape.batch != batch.batch || shape.length != batch.length)
+    Prepare({.batch = batch.batch, .length = batch.length}, buffers);
+  return Forward(batch, pass, buffers);
 }
 
-Tensor Network::Logits(const Batch& batch, const layers::Pass& pass) {
+Tensor Network::Logits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const {
   CheckBatch(batch, config_, /*targets=*/false);
-  Prepare({.batch = batch.batch, .length = batch.length});
-  return ForwardLogits(batch, pass);
+  Prepare({.batch = batch.batch, .length = batch.length}, buffers);
+  return ForwardLogits(batch, pass, buffers);
 }
 
 Memory Network::MakeMemory() const {
@@ -116,12 +122,12 @@ Memory Network::MakeMemory() const {
   return body_.MakeMemory();
 }
 
-Tensor Network::ForwardLast(const Batch&, const layers::Pass&, Memory&) {
+Tensor Network::ForwardLast(const Batch&, const layers::Pass&, Memory&, PassBuffers&) const {
   RefuseToContinue(config_);
 }
 
-Tensor Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pass,
-                         Memory& memory) {
+Tensor Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Memory& memory,
+                         PassBuffers& buffers) const {
   const auto length = static_cast<int64_t>(tokens.size());
   const Batch batch{.batch = 1, .length = length, .tokens = {tokens.begin(), tokens.end()}};
   CheckBatch(batch, config_, /*targets=*/false);
@@ -131,23 +137,27 @@ Tensor Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pa
           "positions",
           length, memory.tokens, config_.max_length);
   }
-  Prepare({.batch = 1, .length = length});
-  return ForwardLast(batch, pass, memory);
+  Prepare({.batch = 1, .length = length}, buffers);
+  return ForwardLast(batch, pass, memory, buffers);
 }
 
 Score Network::EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
-                                   bool recompute) {
+                                   PassBuffers& buffers) {
   CheckBatch(batch, config_, /*targets=*/true);
-  Prepare({.batch = batch.batch, .length = batch.length, .training = true, .recompute = recompute});
-  return ForwardBackward(batch, pass, grad_scale);
+  Prepare({.batch = batch.batch,
+           .length = batch.length,
+           .training = true,
+           .recompute = buffers.recompute},
+          buffers);
+  return ForwardBackward(batch, pass, grad_scale, buffers);
 }
 
-std::string Network::FirstNotFinite() const {
+std::string Network::FirstNotFinite(const PassBuffers& buffers) const {
   for (const auto& parameter : parameters_.all()) {
     if (!AllFinite(parameter->value)) return parameter->name;
   }
-  if (activations_.shape.training) {
-    if (std::string layer = body_.FirstNotFinite(activations_); !layer.empty()) return layer;
+  if (buffers.activations.shape.training) {
+    if (std::string layer = body_.FirstNotFinite(buffers.activations); !layer.empty()) return layer;
   }
   // Gradients run from the last layer to the first.
   for (auto parameter = parameters_.all().rbegin(); parameter != parameters_.all().rend();

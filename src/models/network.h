@@ -1,4 +1,7 @@
-// A model as training sees it: parameters, a score, gradients.
+// A model as training sees it: parameters, a score, gradients. Passes read it and write only to the
+// buffers that they are given (and, for gradients, to those of its parameters): between two changes
+// of its weights or its ω a network serves several threads, each with buffers and a context of its
+// own.
 #ifndef FAVOR_MODELS_NETWORK_H_
 #define FAVOR_MODELS_NETWORK_H_
 
@@ -8,9 +11,9 @@
 
 #include "favor/data.h"
 #include "favor/model.h"
-#include "layers/arena.h"
 #include "layers/parameter.h"
 #include "layers/pass.h"
+#include "models/pass_buffers.h"
 #include "models/transformer.h"
 
 namespace favor::models {
@@ -37,50 +40,58 @@ class Network {
   uint64_t redraw() const { return redraw_; }
   uint64_t seed() const { return options_.seed; }
 
-  Score Evaluate(const Batch& batch, const layers::Pass& pass);
-  Tensor Logits(const Batch& batch, const layers::Pass& pass);
+  // `recompute`: see PassBuffers.
+  PassBuffers MakeBuffers(bool recompute = false) const { return {options_.type, recompute}; }
+
+  Score Evaluate(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
+  Tensor Logits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
   // Adds grad_scale times the gradient of the summed loss to the gradients of parameters.
   Score EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
-                            bool recompute);
+                            PassBuffers& buffers);
 
   // A context without tokens, and the logits [vocab] behind tokens that follow one; they become
-  // part of it. Throws kInvalidOption where the model does not predict the next token.
+  // part of it. Throws kInvalidOption where the model does not predict the next token, and leaves a
+  // memory that is not whole where some layer fails.
   Memory MakeMemory() const;
-  Tensor Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Memory& memory);
+  Tensor Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Memory& memory,
+                  PassBuffers& buffers) const;
 
   // Throws where a batch does not fit the model.
   void Check(const Batch& batch) const;
   // Memory of passes of this shape; they take it themselves where this was not called.
-  void Prepare(const Transformer::Shape& shape);
+  void Prepare(const Transformer::Shape& shape, PassBuffers& buffers) const;
 
   // Where the last training pass met the first number that is not finite: a layer, a parameter or
   // the gradient of one; empty: nowhere.
-  std::string FirstNotFinite() const;
+  std::string FirstNotFinite(const PassBuffers& buffers) const;
 
-  // Of activations; the next pass plans its own again.
-  int64_t PlannedBytes(const Transformer::Shape& shape);
+  int64_t PlannedBytes(const Transformer::Shape& shape) const;  // of buffers
   int64_t RecordBytes(const Transformer::Shape& shape) const { return body_.RecordBytes(shape); }
 
  protected:
   Network(const ModelConfig& config, const NetworkOptions& options);
 
   // Of the head.
-  virtual void PlanHead(layers::Arena& arena, const Transformer::Shape& shape) = 0;
-  virtual Score Forward(const Batch& batch, const layers::Pass& pass) = 0;
-  virtual Score ForwardBackward(const Batch& batch, const layers::Pass& pass,
-                                double grad_scale) = 0;
-  virtual Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass) = 0;
+  virtual PassBuffers::Head PlanHead(layers::Arena& arena,
+                                     const Transformer::Shape& shape) const = 0;
+  virtual Score Forward(const Batch& batch, const layers::Pass& pass,
+                        PassBuffers& buffers) const = 0;
+  virtual Score ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
+                                PassBuffers& buffers) = 0;
+  virtual Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,
+                               PassBuffers& buffers) const = 0;
   // Of the last row of a sequence that follows `memory`.
-  virtual Tensor ForwardLast(const Batch& batch, const layers::Pass& pass, Memory& memory);
+  virtual Tensor ForwardLast(const Batch& batch, const layers::Pass& pass, Memory& memory,
+                             PassBuffers& buffers) const;
 
   ModelConfig config_;
   NetworkOptions options_;
   layers::ParameterSet parameters_;
   Transformer body_;
-  Transformer::Activations activations_;
 
  private:
-  layers::Arena arena_;
+  void Count(const Transformer::Shape& shape, layers::Arena& arena) const;
+
   uint64_t redraw_ = 0;
 };
 

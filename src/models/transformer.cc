@@ -22,7 +22,7 @@ std::vector<int32_t> Positions(const Batch& batch, int64_t first) {
 }  // namespace
 
 Memory Memory::Clone() const {
-  Memory copy{.tokens = tokens, .layers = {}};
+  Memory copy{.tokens = tokens, .layers = {}, .whole = whole};
   for (const layers::AttentionMemory& layer : layers) copy.layers.push_back(layer.Clone());
   return copy;
 }
@@ -40,11 +40,11 @@ Memory Transformer::MakeMemory() const {
 }
 
 Transformer::Transformer(layers::ParameterSet& parameters, const ModelConfig& config)
-    : config_(config), tokens_(parameters, "embedding", config.vocab, config.width) {
+    : config_(config),
+      type_(parameters.type()),
+      tokens_(parameters, "embedding", config.vocab, config.width) {
   if (config.positions == "learned")
     learned_.emplace(parameters, "positions", config.max_length, config.width);
-  if (config.positions == "sinusoidal") waves_.emplace(config.width, parameters.type());
-  if (config.positions == "rotary") waves_.emplace(config.width / config.heads, parameters.type());
   blocks_.reserve(static_cast<size_t>(config.layers));
   for (int64_t layer = 0; layer < config.layers; ++layer)
     blocks_.emplace_back(parameters, config, layer);
@@ -57,10 +57,12 @@ void Transformer::Redraw(uint64_t seed, uint64_t redraw) {
     blocks_[layer].Redraw(stream.Bits(layer), redraw);
 }
 
-Transformer::Activations Transformer::Plan(layers::Arena& arena, const Shape& shape) const {
+void Transformer::Plan(layers::Arena& arena, const Shape& shape, Activations& a) const {
   const int64_t tokens = shape.tokens(), width = config_.width;
   const bool keep = shape.training && !shape.recompute;
-  Activations a{.shape = shape};
+  a.shape = shape;
+  a.inputs.clear();
+  a.blocks.clear();
   const size_t inputs = shape.training ? blocks_.size() + 1 : 2;
   for (size_t i = 0; i < inputs; ++i) a.inputs.push_back(arena.Take({tokens, width}));
   for (size_t i = 0; i < (keep ? blocks_.size() : 1); ++i)
@@ -70,8 +72,10 @@ Transformer::Activations Transformer::Plan(layers::Arena& arena, const Shape& sh
     a.statistics = arena.Take({tokens, 2});
     a.hidden = arena.Take({tokens, width});
   }
-  if (shape.training) a.grad = arena.Take({tokens, width});
-  return a;
+  a.grad = shape.training ? arena.Take({tokens, width}) : View();
+  if (a.waves) return;
+  if (config_.positions == "sinusoidal") a.waves.emplace(width, type_);
+  if (config_.positions == "rotary") a.waves.emplace(width / config_.heads, type_);
 }
 
 int64_t Transformer::RecordBytes(const Shape& shape) const {
@@ -80,17 +84,17 @@ int64_t Transformer::RecordBytes(const Shape& shape) const {
   return kept * blocks_[0].RecordBytes(shape.batch, shape.length);
 }
 
-Block::Rows Transformer::RowsOf(const Batch& batch) const {
+Block::Rows Transformer::RowsOf(const Batch& batch, const Activations& a) const {
   Block::Rows rows{.sequences = {.batch = batch.batch, .length = batch.length, .mask = {}}};
   if (!batch.mask.empty())
     rows.sequences.mask = ConstView(batch.mask.data(), {batch.batch, batch.length});
-  if (config_.positions == "rotary") rows.rotary = &*waves_;
+  if (config_.positions == "rotary") rows.rotary = &*a.waves;
   return rows;
 }
 
 void Transformer::ForwardBlock(const layers::Pass& pass, const Batch& batch, size_t layer,
-                               Activations& a, Memory* memory) {
-  Block::Rows rows = RowsOf(batch);
+                               Activations& a, Memory* memory) const {
+  Block::Rows rows = RowsOf(batch, a);
   if (memory != nullptr) rows.memory = &memory->layers[layer];
   try {
     blocks_[layer].Forward(pass, rows, a.inputs[layer % a.inputs.size()],
@@ -102,18 +106,22 @@ void Transformer::ForwardBlock(const layers::Pass& pass, const Batch& batch, siz
 }
 
 ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Activations& a,
-                               Memory* memory) {
+                               Memory* memory) const {
   const int64_t first = memory == nullptr ? 0 : memory->tokens;
   const Context& context = pass.context;
   const View x = a.inputs[0];
   tokens_.Forward(context, batch.tokens, /*add=*/false, x);
   if (learned_) learned_->Forward(context, Positions(batch, first), /*add=*/true, x);
-  if (waves_) waves_->Cover(first, batch.length);
-  if (config_.positions == "sinusoidal") waves_->AddTo(context, batch.length, x);
+  if (a.waves) a.waves->Cover(first, batch.length);
+  if (config_.positions == "sinusoidal") a.waves->AddTo(context, batch.length, x);
   layers::Drop(pass, kEmbeddingPlace, x, x);
+  if (memory != nullptr) memory->whole = false;
   for (size_t layer = 0; layer < blocks_.size(); ++layer)
     ForwardBlock(pass, batch, layer, a, memory);
-  if (memory != nullptr) memory->tokens += batch.length;
+  if (memory != nullptr) {
+    memory->tokens += batch.length;
+    memory->whole = true;
+  }
   const View last = a.inputs[blocks_.size() % a.inputs.size()];
   if (!norm_) return last;
   norm_->Forward(context, last, a.statistics, a.hidden);
@@ -128,8 +136,8 @@ void Transformer::Backward(const layers::Pass& pass, const Batch& batch, Activat
   }
   for (size_t layer = blocks_.size(); layer-- > 0;) {
     if (a.shape.recompute && layer + 1 < blocks_.size()) ForwardBlock(pass, batch, layer, a);
-    blocks_[layer].Backward(pass, RowsOf(batch), a.inputs[layer], a.blocks[layer % a.blocks.size()],
-                            a.workspace, a.grad);
+    blocks_[layer].Backward(pass, RowsOf(batch, a), a.inputs[layer],
+                            a.blocks[layer % a.blocks.size()], a.workspace, a.grad);
   }
   layers::Drop(pass, kEmbeddingPlace, a.grad, a.grad);
   tokens_.Backward(context, batch.tokens, a.grad);

@@ -18,6 +18,7 @@ namespace favor::models {
 struct Memory {
   int64_t tokens = 0;
   std::vector<layers::AttentionMemory> layers;
+  bool whole = true;  // false: a pass broke off when some layers had taken its tokens in
 
   Memory Clone() const;
   int64_t Bytes() const;
@@ -47,14 +48,17 @@ class Transformer {
     std::vector<Block::Activations> blocks;  // one for all where nothing is kept
     Block::Workspace workspace;
     View statistics, hidden, grad;  // of the last norm; [tokens, width]
+    // Of sinusoidal positions or rotations; kept from shape to shape.
+    std::optional<layers::WaveTable> waves;
   };
-  Activations Plan(layers::Arena& arena, const Shape& shape) const;
+  // Takes what passes of this shape write from the arena.
+  void Plan(layers::Arena& arena, const Shape& shape, Activations& a) const;
   int64_t RecordBytes(const Shape& shape) const;
 
   // Rows of the last norm, [tokens, width]. With a memory, the batch is one sequence that follows
   // the tokens in it and becomes part of it.
   ConstView Forward(const layers::Pass& pass, const Batch& batch, Activations& a,
-                    Memory* memory = nullptr);
+                    Memory* memory = nullptr) const;
   Memory MakeMemory() const;
   // From the gradient of these rows in a.grad, which is overwritten.
   void Backward(const layers::Pass& pass, const Batch& batch, Activations& a);
@@ -64,13 +68,13 @@ class Transformer {
 
  private:
   void ForwardBlock(const layers::Pass& pass, const Batch& batch, size_t layer, Activations& a,
-                    Memory* memory = nullptr);
-  Block::Rows RowsOf(const Batch& batch) const;
+                    Memory* memory = nullptr) const;
+  Block::Rows RowsOf(const Batch& batch, const Activations& a) const;
 
   ModelConfig config_;
+  DataType type_;
   layers::Embedding tokens_;
   std::optional<layers::Embedding> learned_;
-  std::optional<layers::WaveTable> waves_;  // of sinusoidal positions or rotations
   std::vector<Block> blocks_;
   std::optional<layers::LayerNorm> norm_;  // pre-norm only
 };

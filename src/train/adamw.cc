@@ -56,16 +56,20 @@ void AdamW::Step(const Context& context, int64_t step, double rate, double gradi
 std::vector<models::NamedTensor> AdamW::State() const {
   std::vector<models::NamedTensor> state;
   for (const Moments& moments : moments_) {
-    state.push_back({"optimizer.first." + moments.name, moments.first});
-    state.push_back({"optimizer.second." + moments.name, moments.second});
+    state.push_back({moments.First(), moments.first});
+    state.push_back({moments.Second(), moments.second});
   }
   return state;
 }
 
 void AdamW::Load(const models::Checkpoint& checkpoint) {
+  for (const Moments& moments : moments_) {
+    checkpoint.CheckShape(moments.First(), moments.first.shape());
+    checkpoint.CheckShape(moments.Second(), moments.second.shape());
+  }
   for (Moments& moments : moments_) {
-    checkpoint.Read("optimizer.first." + moments.name, moments.first);
-    checkpoint.Read("optimizer.second." + moments.name, moments.second);
+    checkpoint.Read(moments.First(), moments.first);
+    checkpoint.Read(moments.Second(), moments.second);
   }
 }
 

@@ -27,11 +27,15 @@ class AdamW {
 
   // Both moments by name, "optimizer.first.…" and "optimizer.second.…".
   std::vector<models::NamedTensor> State() const;
+  // Throws where one is missing or has another shape; all are then what they were.
   void Load(const models::Checkpoint& checkpoint);
 
  private:
   AdamWOptions options_;
   struct Moments {
+    std::string First() const { return "optimizer.first." + name; }
+    std::string Second() const { return "optimizer.second." + name; }
+
     std::string name;
     Tensor first, second;
   };

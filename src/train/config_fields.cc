@@ -81,10 +81,9 @@ std::vector<Field> FormatFields(DataFormat& c) {
 
 std::string ToJson(const RunConfig& config) {
   RunConfig copy = config;
-  models::ConfigFields model(copy.model);
   Json json = FieldsToJson(train::DataFields(copy));
   json["format"] = FieldsToJson(train::FormatFields(copy.format));
-  json["model"] = FieldsToJson(model.All());
+  json["model"] = models::ToJson(copy.model);
   json["training"] = FieldsToJson(train::TrainFields(copy.training));
   json["favor"] = FAVOR_VERSION;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -67,39 +67,32 @@ struct Trainer::Impl {
         optimizer(model.network().parameters(), {.beta1 = config.training.beta1,
                                                  .beta2 = config.training.beta2,
                                                  .epsilon = config.training.epsilon,
-                                                 .weight_decay = config.training.weight_decay}) {
+                                                 .weight_decay = config.training.weight_decay}),
+        buffers(model.network().MakeBuffers(config.training.recompute)) {
     // What does not fit into memory is refused now, not after hours.
     model.network().parameters().ZeroGradients();
     model.network().Prepare({.batch = config.training.batch,
                              .length = config.training.length,
                              .training = true,
-                             .recompute = config.training.recompute});
+                             .recompute = config.training.recompute},
+                            buffers);
   }
 
   models::CheckpointInfo Info(const std::string& note) {
     const Json parsed = ParseJson(note);
     if (parsed.is_discarded())
       Throw(ErrorCode::kInvalidOption, "note", "given '{}', expected JSON", Printable(note));
-    for (const auto& parameter : model.network().parameters().all()) {
-      if (!AllFinite(parameter->value)) {
-        Throw(ErrorCode::kInvalidData, "train", "step {}: {} is not finite; nothing was written",
-              step, parameter->name);
-      }
-    }
     const Json state = {
         {"step", step},
         {"tokens", tokens},
         {"data", data->Fingerprint()},
         {"vocabulary", data->vocabulary() == nullptr ? "" : data->vocabulary()->Fingerprint()},
         {"note", parsed}};
-    return {.config = config_text,
-            .state = state.dump(),
-            .seed = static_cast<uint64_t>(config.training.seed),
-            .redraw = model.network().redraw()};
+    return {.config = config_text, .state = state.dump()};
   }
 
   [[noreturn]] void FailDiverged(const std::string& what) {
-    const std::string where = model.network().FirstNotFinite();
+    const std::string where = model.network().FirstNotFinite(buffers);
     Throw(ErrorCode::kInvalidData, "train",
           "training diverged at step {}: {}{}; try a lower learning rate, a longer warm-up or a "
           "smaller clip",
@@ -112,6 +105,7 @@ struct Trainer::Impl {
   const Context& context;
   Model model;
   train::AdamW optimizer;
+  models::PassBuffers buffers;  // of evaluations too: those of the same shape need no memory more
   int64_t step = 0, tokens = 0;
 };
 
@@ -145,6 +139,7 @@ Trainer::~Trainer() = default;
 const RunConfig& Trainer::config() const { return impl_->config; }
 const Dataset& Trainer::data() const { return *impl_->data; }
 Model& Trainer::model() { return impl_->model; }
+const Model& Trainer::model() const { return impl_->model; }
 int64_t Trainer::step() const { return impl_->step; }
 int64_t Trainer::tokens() const { return impl_->tokens; }
 
@@ -174,8 +169,7 @@ StepReport Trainer::Step() {
         .dropout = config.dropout,
         .stream = RandomStream(static_cast<uint64_t>(config.seed), "dropout").Child(index)};
     try {
-      score += network.EvaluateAndBackward(batches[static_cast<size_t>(i)], pass, scale,
-                                           config.recompute);
+      score += network.EvaluateAndBackward(batches[static_cast<size_t>(i)], pass, scale, t.buffers);
     } catch (const Error& error) {
       // Attention refuses numbers that are not finite before a loss can show them.
       if (error.code() != ErrorCode::kInvalidData) throw;
@@ -202,14 +196,13 @@ StepReport Trainer::Step() {
 }
 
 Score Trainer::Evaluate(Split split, int64_t batches) {
-  const auto& [data, config, context] =
-      std::tie(impl_->data, impl_->config.training, impl_->context);
+  const auto& [data, config] = std::tie(impl_->data, impl_->config.training);
   const int64_t all = data->Batches(split, config.batch, config.length);
   Score score;
   for (int64_t i = 0; i < (batches == 0 ? all : std::min(all, batches)); ++i) {
-    score += impl_->model.Evaluate(
+    score += impl_->model.network().Evaluate(
         data->EvalBatch(split, {.index = i, .batch = config.batch, .length = config.length}),
-        context);
+        {.context = impl_->context}, impl_->buffers);
   }
   if (score.count == 0)
     Throw(ErrorCode::kInvalidData, "evaluation", "{} batches of {} × {} tokens ask for nothing",
@@ -223,7 +216,7 @@ void Trainer::Save(const std::string& path, const std::string& note) const {
 }
 
 void Trainer::SaveModel(const std::string& path) const {
-  models::WriteCheckpoint(path, impl_->model.network(), impl_->Info("{}"), {});
+  models::WriteCheckpoint(path, impl_->model.network(), impl_->Info("{}"));
 }
 
 std::string Trainer::Load(const std::string& path) {
@@ -246,9 +239,15 @@ std::string Trainer::Load(const std::string& path) {
     Throw(ErrorCode::kInvalidData, Printable(impl_->config.data),
           "the data has changed since the run began");
   }
-  impl_->model = Model(checkpoint.MakeNetwork());
-  impl_->model.network().parameters().ZeroGradients();
+  models::Network& network = impl_->model.network();
+  if (checkpoint.seed() != network.seed()) {
+    Throw(ErrorCode::kInvalidData, Printable(path),
+          "damaged checkpoint: its seed is not that of its config");
+  }
+  // All that can be refused is refused before anything changes.
+  checkpoint.CheckShapes(network.parameters());
   impl_->optimizer.Load(checkpoint);
+  checkpoint.ReadInto(network);
   impl_->config_text = checkpoint.info().config;
   impl_->step = state["step"].get<int64_t>();
   impl_->tokens = state["tokens"].get<int64_t>();

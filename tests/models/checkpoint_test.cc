@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "favor/error.h"
 #include "favor/train.h"
@@ -24,8 +25,8 @@ class CheckpointFile : public testing::Test {
     run_.model.layers = 1;
     run_.model.ff = 4;
     network_ = models::Network::Make(run_.model, {.seed = 7});
-    models::WriteCheckpoint(path_, *network_,
-                            {.config = ToJson(run_), .state = "{}", .seed = 7, .redraw = 3}, {});
+    network_->Redraw(3);
+    models::WriteCheckpoint(path_, *network_, {.config = ToJson(run_), .state = "{}"});
     bytes_ = ReadText(path_);
   }
   std::string Refusal(const std::string& bytes) const {
@@ -57,11 +58,58 @@ TEST_F(CheckpointFile, HoldsTheModel) {
                              static_cast<size_t>(written.value.Bytes())));
   }
   // The same answers, with the same ω.
-  network_->Redraw(3);
   const Context context({.threads = 1});
   const Batch batch = SmallBatch(run_.model);
+  models::PassBuffers buffers = network_->MakeBuffers();
   EXPECT_EQ(model.Evaluate(batch, context).loss,
-            network_->Evaluate(batch, {.context = context}).loss);
+            network_->Evaluate(batch, {.context = context}, buffers).loss);
+}
+
+TEST_F(CheckpointFile, ModelsAreSavedAndLoaded) {
+  const Context context({.threads = 1});
+  for (const int64_t classes : {0, 3}) {
+    ModelConfig config = SmallConfig(/*causal=*/classes == 0);
+    config.classes = classes;
+    config.positions = "rotary";
+    config.width = 16;
+    config.features = {.map = "oprf", .features = 12, .shared_omega = true, .oprf_a = {-0.5}};
+    Model model(config, 9);
+    model.network().Redraw(2);
+    model.Save(dir_ / "saved");
+    Model loaded = Model::Load(dir_ / "saved");
+    const Batch batch = SmallBatch(config);
+    const Tensor a = model.Logits(batch, context), b = loaded.Logits(batch, context);
+    ASSERT_EQ(a.shape(), b.shape());
+    EXPECT_EQ(0, std::memcmp(a.view().data(), b.view().data(), static_cast<size_t>(a.Bytes())));
+    loaded.Save(dir_ / "again");
+    EXPECT_EQ(ReadText(dir_ / "saved"), ReadText(dir_ / "again"));
+    // Nothing is written over a good file.
+    loaded.Parameters()[0].value.Data<float>()[0] = std::numeric_limits<float>::infinity();
+    EXPECT_THROW(loaded.Save(dir_ / "again"), Error);
+    EXPECT_EQ(ReadText(dir_ / "saved"), ReadText(dir_ / "again"));
+  }
+  EXPECT_THROW(Model(SmallConfig(), 1).Save(dir_ / "no/such/folder"), Error);
+}
+
+// Weights in double are written as such, and every float is read as what the network computes in.
+TEST_F(CheckpointFile, KeepsTheTypeOfWeights) {
+  const auto doubles = models::Network::Make(run_.model, {.seed = 7, .type = DataType::kF64});
+  doubles->parameters().all()[0]->value.Data<double>()[0] = 1 + 1e-12;
+  models::WriteCheckpoint(dir_ / "doubles", *doubles, {.config = ToJson(run_), .state = "{}"});
+  const Checkpoint checkpoint(dir_ / "doubles");
+  const auto back =
+      models::Network::Make(run_.model, {.seed = 7, .type = DataType::kF64, .draw = false});
+  checkpoint.ReadInto(*back);
+  const auto floats = checkpoint.MakeNetwork();
+  for (size_t i = 0; i < back->parameters().all().size(); ++i) {
+    const Tensor &want = doubles->parameters().all()[i]->value,
+                 &have = back->parameters().all()[i]->value,
+                 &rounded = floats->parameters().all()[i]->value;
+    for (int64_t j = 0; j < want.shape().Elements(); ++j) {
+      EXPECT_EQ(have.Data<double>()[j], want.Data<double>()[j]);
+      EXPECT_EQ(rounded.Data<float>()[j], static_cast<float>(want.Data<double>()[j]));
+    }
+  }
 }
 
 TEST_F(CheckpointFile, EveryByteCounts) {
@@ -83,13 +131,12 @@ TEST_F(CheckpointFile, LiesAreRefused) {
   const auto with_config = [&](const std::string& from, const std::string& to) {
     std::string config = ToJson(run_);
     config.replace(config.find(from), from.size(), to);
-    models::WriteCheckpoint(dir_ / "lie", *network_,
-                            {.config = config, .state = "{}", .seed = 7, .redraw = 3}, {});
+    models::WriteCheckpoint(dir_ / "lie", *network_, {.config = config, .state = "{}"});
     return Refusal(ReadText(dir_ / "lie"));
   };
-  EXPECT_NE(
-      with_config("\"width\": 4", "\"width\": 8").find("given F32 [7, 4], expected F32 [7, 8]"),
-      std::string::npos);
+  EXPECT_NE(with_config("\"width\": 4", "\"width\": 8")
+                .find("embedding.weight: given F32 [7, 4], expected floats [7, 8]"),
+            std::string::npos);
   // Nothing of that size is allocated.
   EXPECT_NE(with_config("\"vocab\": 7", "\"vocab\": 1000000"), "");
   EXPECT_NE(with_config("\"layers\": 1", "\"layers\": 2").find("lacks"), std::string::npos);

@@ -4,7 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <map>
+#include <thread>
+#include <type_traits>
+#include <utility>
 
 #include "favor/error.h"
 #include "favor/generate.h"
@@ -124,6 +128,43 @@ TEST(Decoder, ClonesGoTheirOwnWay) {
   EXPECT_TRUE(std::ranges::equal(decoder.Logits(), other.Logits()));
 }
 
+// Two at once, in pieces of different sizes, so that one's buffers and tables would not do for the
+// other.
+TEST(Decoder, TwoThreadsShareOneModel) {
+  for (const char* attention : {"linear", "exact"}) {
+    for (const char* positions : {"rotary", "sinusoidal"}) {
+      ModelConfig config = DecoderConfig();
+      config.attention = attention;
+      config.positions = positions;
+      config.convolution = 3;
+      const Model model(config, 3);
+      const std::vector<int32_t> tokens = Tokens(400, 23);
+      const auto read = [&](size_t piece) {
+        const Context context({.threads = 2});
+        Decoder decoder(model, context);
+        std::vector<float> logits;
+        for (size_t at = 0; at < tokens.size(); at += piece) {
+          decoder.Read(std::span(tokens).subspan(at, std::min(piece, tokens.size() - at)));
+          logits.insert(logits.end(), decoder.Logits().begin(), decoder.Logits().end());
+        }
+        return logits;
+      };
+      const std::vector<float> first = read(1), second = read(37);
+      std::vector<float> first_again, second_again;
+      std::thread other([&] { first_again = read(1); });
+      for (int i = 0; i < 3; ++i) second_again = read(37);
+      other.join();
+      EXPECT_EQ(first, first_again) << attention << " " << positions;
+      EXPECT_EQ(second, second_again) << attention << " " << positions;
+    }
+  }
+}
+
+static_assert(std::is_constructible_v<Decoder, const Model&, const Context&>);
+static_assert(!std::is_constructible_v<Decoder, const Model&, Context>);
+static_assert(!std::is_constructible_v<Decoder, Model, const Context&>);
+static_assert(!std::is_constructible_v<Decoder, Model, Context>);
+
 class DecoderFile : public testing::Test {
  protected:
   TempDir dir_;
@@ -174,6 +215,34 @@ TEST_F(DecoderFile, RefusesDamageAndOtherModels) {
   EXPECT_THROW(decoder.Load(dir_ / "none"), Error);
 }
 
+// Names and shapes of weights do not tell these apart.
+TEST_F(DecoderFile, EveryOptionMakesAnotherModel) {
+  const ModelConfig config = DecoderConfig();
+  Model model(config, 1);
+  Decoder decoder(model, context_);
+  decoder.Read(Tokens(5, 23));
+  decoder.Save(dir_ / "context");
+  const auto refused = [&](const auto& change) {
+    ModelConfig changed = config;
+    change(changed);
+    Model other(changed, 1);
+    for (size_t i = 0; i < model.Parameters().size(); ++i)
+      Copy(model.Parameters()[i].value, other.Parameters()[i].value);
+    Decoder stranger(other, context_);
+    try {
+      stranger.Load(dir_ / "context");
+    } catch (const Error& error) {
+      return std::string(error.what()).find("another model") != std::string::npos;
+    }
+    return false;
+  };
+  EXPECT_FALSE(refused([](auto&) {}));
+  EXPECT_TRUE(refused([](auto& c) { c.activation = "relu"; }));
+  EXPECT_TRUE(refused([](auto& c) { c.features.shared_omega = true; }));
+  EXPECT_TRUE(refused([](auto& c) { c.features.omega_norm = OmegaNorm::kSqrtD; }));
+  EXPECT_TRUE(refused([](auto& c) { c.features.map = "relu"; }));
+}
+
 TEST(Decoder, RefusesWhatItCannotRead) {
   const Context context({.threads = 1});
   ModelConfig config = DecoderConfig();
@@ -193,6 +262,45 @@ TEST(Decoder, RefusesWhatItCannotRead) {
   encoder.classes = 3;
   Model classifier(encoder, 1);
   EXPECT_THROW(Decoder(classifier, context), Error);
+}
+
+// A weight of the last layer that is out of range: the layer before it has taken the tokens in when
+// that comes to light.
+TEST_F(DecoderFile, AContextThatBrokeOffIsNotGoneOnWith) {
+  for (const char* attention : {"linear", "identity"}) {
+    ModelConfig config = DecoderConfig();
+    config.attention = attention;
+    Model model(config, 1);
+    Decoder decoder(model, context_);
+    decoder.Read(Tokens(5, 23));
+    decoder.Save(dir_ / "context");
+    const std::vector<Model::NamedParameter> parameters = model.Parameters();
+    const auto weight = std::ranges::find(parameters, "layers.1.attention.key.weight",
+                                          &Model::NamedParameter::name);
+    ASSERT_NE(weight, parameters.end());
+    float& number = weight->value.Data<float>()[0];
+    const float before = std::exchange(number, std::numeric_limits<float>::infinity());
+    EXPECT_THROW(decoder.Read(Tokens(3, 23)), Error);
+    number = before;
+    EXPECT_EQ(decoder.tokens(), 5);
+    Decoder copy = decoder.Clone();
+    for (Decoder* lost : {&decoder, &copy}) {
+      try {
+        lost->Read(Tokens(3, 23));
+        FAIL() << "went on with half of a chunk";
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("behind its first 5"), std::string::npos)
+            << error.what();
+      }
+      EXPECT_THROW(lost->Save(dir_ / "lost"), Error);
+    }
+    Decoder expected(model, context_);
+    expected.Read(Tokens(5, 23));
+    expected.Read(Tokens(3, 23));
+    decoder.Load(dir_ / "context");
+    decoder.Read(Tokens(3, 23));
+    EXPECT_TRUE(std::ranges::equal(decoder.Logits(), expected.Logits())) << attention;
+  }
 }
 
 // A letter vocabulary for generation: tokens of DecoderConfig are 19 letters and 4 special ones.

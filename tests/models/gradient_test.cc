@@ -75,8 +75,9 @@ TEST_P(ModelGradients, EqualCentralDifferencesAndFloats) {
       .context = context, .dropout = c.dropout, .stream = RandomStream(9, "dropout")};
   const auto exact = Network::Make(c.config, {.seed = 4, .type = DataType::kF64});
   exact->parameters().ZeroGradients();
-  const Score score = exact->EvaluateAndBackward(batch, pass, 0.25, /*recompute=*/false);
-  const auto loss = [&] { return 0.25 * exact->Evaluate(batch, pass).loss; };
+  models::PassBuffers buffers = exact->MakeBuffers();
+  const Score score = exact->EvaluateAndBackward(batch, pass, 0.25, buffers);
+  const auto loss = [&] { return 0.25 * exact->Evaluate(batch, pass, buffers).loss; };
   EXPECT_NEAR(loss(), 0.25 * score.loss, 1e-12);
   // Maps with kinks and steps have no derivative where a difference crosses one.
   const std::string& map = c.config.features.map;
@@ -89,7 +90,8 @@ TEST_P(ModelGradients, EqualCentralDifferencesAndFloats) {
   // The same in floats; the differences are those of rounding.
   const auto fast = Network::Make(c.config, {.seed = 4});
   fast->parameters().ZeroGradients();
-  const Score fast_score = fast->EvaluateAndBackward(batch, pass, 0.25, /*recompute=*/false);
+  models::PassBuffers fast_buffers = fast->MakeBuffers();
+  const Score fast_score = fast->EvaluateAndBackward(batch, pass, 0.25, fast_buffers);
   EXPECT_NEAR(fast_score.loss, score.loss, 1e-4 * score.loss);
   EXPECT_EQ(fast_score.count, score.count);
   const auto of_map = [&](const FeatureMapInfo& candidate) { return candidate.name == map; };
@@ -135,8 +137,9 @@ TEST(NetworkGradients, RecomputingGivesTheSameBits) {
                again = Network::Make(config, {.seed = 4});
     kept->parameters().ZeroGradients();
     again->parameters().ZeroGradients();
-    const Score a = kept->EvaluateAndBackward(batch, pass, 1, /*recompute=*/false);
-    const Score b = again->EvaluateAndBackward(batch, pass, 1, /*recompute=*/true);
+    models::PassBuffers all = kept->MakeBuffers(), few = again->MakeBuffers(/*recompute=*/true);
+    const Score a = kept->EvaluateAndBackward(batch, pass, 1, all);
+    const Score b = again->EvaluateAndBackward(batch, pass, 1, few);
     EXPECT_EQ(a.loss, b.loss);
     EXPECT_TRUE(SameGradients(*kept, *again));
   }
@@ -162,10 +165,11 @@ TEST(NetworkGradients, LossesInChunksAddUp) {
   one->parameters().ZeroGradients();
   two->parameters().ZeroGradients();
   const layers::Pass pass{.context = context};
-  const Score all = one->EvaluateAndBackward(whole, pass, 1, /*recompute=*/false);
+  models::PassBuffers buffers = one->MakeBuffers(), others = two->MakeBuffers();
+  const Score all = one->EvaluateAndBackward(whole, pass, 1, buffers);
   EXPECT_GT(all.count, 4096);
-  Score sum = two->EvaluateAndBackward(part(0, 500), pass, 1, /*recompute=*/false);
-  sum += two->EvaluateAndBackward(part(500, 400), pass, 1, /*recompute=*/false);
+  Score sum = two->EvaluateAndBackward(part(0, 500), pass, 1, others);
+  sum += two->EvaluateAndBackward(part(500, 400), pass, 1, others);
   EXPECT_NEAR(all.loss, sum.loss, 1e-9 * all.loss);
   EXPECT_EQ(all.correct, sum.correct);
   for (size_t i = 0; i < one->parameters().all().size(); ++i) {
@@ -187,7 +191,8 @@ TEST(NetworkGradients, SameBitsForAnyNumberOfThreads) {
     const layers::Pass pass{.context = context, .dropout = 0.1, .stream = RandomStream(9, "d")};
     auto network = Network::Make(config, {.seed = 4});
     network->parameters().ZeroGradients();
-    network->EvaluateAndBackward(batch, pass, 1, /*recompute=*/false);
+    models::PassBuffers buffers = network->MakeBuffers();
+    network->EvaluateAndBackward(batch, pass, 1, buffers);
     if (first == nullptr) {
       first = std::move(network);
     } else {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <set>
+#include <thread>
 
 #include "favor/attention.h"
 #include "favor/error.h"
@@ -84,6 +85,38 @@ TEST(Model, ParametersAreNamedAndCounted) {
   EXPECT_EQ(parts, count);
   config.tied = false;
   EXPECT_EQ(Summarize(config).parameters, count + 7 * 8);
+}
+
+TEST(Model, AnswersSeveralThreadsAtOnce) {
+  ModelConfig config = SmallConfig();
+  config.positions = "rotary";
+  const Model model(config, 1);
+  const auto losses = [&](int64_t batch) {
+    const Context context({.threads = 1});
+    std::vector<double> all;
+    for (int64_t length = 1; length < 40; ++length)
+      all.push_back(model.Evaluate(SmallBatch(config, batch, length), context).loss);
+    return all;
+  };
+  const std::vector<double> one = losses(1), two = losses(2);
+  std::vector<double> one_again;
+  std::thread other([&] { one_again = losses(1); });
+  EXPECT_EQ(losses(2), two);
+  other.join();
+  EXPECT_EQ(one_again, one);
+}
+
+TEST(Model, CountingMemoryLeavesPassesAlone) {
+  const Context context({.threads = 1});
+  const auto network = models::Network::Make(SmallConfig(), {.seed = 1});
+  const Batch batch = SmallBatch(SmallConfig());
+  models::PassBuffers buffers = network->MakeBuffers();
+  const double loss = network->Evaluate(batch, {.context = context}, buffers).loss;
+  const models::Transformer::Shape shape{.batch = 2, .length = 6};
+  EXPECT_EQ(network->PlannedBytes(shape), buffers.arena.Bytes());
+  EXPECT_EQ(network->PlannedBytes(shape), network->PlannedBytes(shape));
+  EXPECT_EQ(buffers.activations.shape, shape);
+  EXPECT_EQ(network->Evaluate(batch, {.context = context}, buffers).loss, loss);
 }
 
 // Sizes of the paper (A.1).

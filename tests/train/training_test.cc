@@ -1,6 +1,7 @@
 // Training: schedules, AdamW, learning, and runs that are the same bit for bit whatever happens.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -190,6 +191,60 @@ TEST(Training, ContinuesBitForBit) {
     losses.push_back(second.Evaluate(Split::kValid, 2).loss);
     EXPECT_EQ(losses, whole) << stop;
   }
+}
+
+// Weights, moments and step, as a file.
+std::string Saved(const Trainer& trainer, const std::string& path) {
+  trainer.Save(path);
+  return ReadText(path);
+}
+
+TEST(Training, ARefusedFileChangesNothing) {
+  const Context context({.threads = 1});
+  TempDir dir;
+  const RunConfig run = SmallRun();
+  Trainer trainer(run, context);
+  for (int i = 0; i < 7; ++i) trainer.Step();
+  trainer.SaveModel(dir / "best");
+  for (int i = 0; i < 2; ++i) trainer.Step();
+  const std::string before = Saved(trainer, dir / "before");
+  const Model& model = trainer.model();
+  try {
+    trainer.Load(dir / "best");
+    FAIL() << "no moments, yet it was loaded";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidData);
+    EXPECT_NE(std::string(error.what()).find("lacks the tensor 'optimizer."), std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(trainer.step(), 9);
+  EXPECT_EQ(Saved(trainer, dir / "after"), before);
+  RunConfig other = run;
+  other.training.seed = 1;
+  Trainer stranger(other, context);
+  const std::string untouched = Saved(stranger, dir / "untouched");
+  EXPECT_THROW(stranger.Load(dir / "before"), Error);
+  EXPECT_EQ(Saved(stranger, dir / "untouched"), untouched);
+  // What is loaded goes into the same model: a decoder of it reads the new weights.
+  trainer.Step();
+  trainer.Load(dir / "before");
+  EXPECT_EQ(&trainer.model(), &model);
+  EXPECT_EQ(trainer.step(), 9);
+  EXPECT_EQ(Saved(trainer, dir / "after"), before);
+}
+
+TEST(Training, DecodersOutliveALoad) {
+  const Context context({.threads = 1});
+  TempDir dir;
+  Trainer trainer(SmallRun(), context);
+  trainer.Save(dir / "first");
+  const std::vector<int32_t> tokens = {1, 2, 3};
+  Decoder expected(trainer.model(), context), decoder(trainer.model(), context);
+  expected.Read(tokens);
+  for (int i = 0; i < 3; ++i) trainer.Step();
+  trainer.Load(dir / "first");
+  decoder.Read(tokens);
+  EXPECT_TRUE(std::ranges::equal(decoder.Logits(), expected.Logits()));
 }
 
 TEST(Training, StopsWhereTheLossIsNotFinite) {

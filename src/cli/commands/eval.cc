@@ -27,7 +27,7 @@ struct Arguments {
 void Run(const Arguments& a) {
   TrainedModel trained = LoadTrained(a.model);
   RunConfig& run = trained.config;  // that the model was trained with
-  Model& model = trained.model;
+  const Model& model = trained.model;
   if (!a.data.empty()) {
     run.data = a.data;
     run.format.held_out.clear();  // a list of the run's own data
