@@ -71,6 +71,7 @@ format-check:
 	tools/format --check
 
 tidy: build  ## clang-tidy and cppcheck
+	@tools/deps --tidy
 	tools/tidy
 
 clean:  ## remove everything that was built

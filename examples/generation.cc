@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <fstream>
 #include <string>
-#include <vector>
 
 int main() {
   const std::string letters = "MKTAYIQR";
@@ -30,11 +29,11 @@ int main() {
 
   const favor::Vocabulary& vocabulary = *trainer.data().vocabulary();
   favor::Decoder decoder(trainer.model(), context);
-  decoder.Read(std::vector<int32_t>{*vocabulary.special().begin});
-  decoder.Read(vocabulary.Encode("AYIQRMKT", "prompt"));
+  decoder.Read(favor::Prompt(vocabulary, "AYIQRMKT"));
   const favor::Generated sample =
-      favor::Generate(decoder, vocabulary, {.temperature = 0}, /*most=*/16);
+      favor::Generate(decoder, vocabulary, {.sampling = {.temperature = 0}, .tokens = 16});
   std::printf("AYIQRMKT goes on as %s; the context takes %d bytes\n",
               vocabulary.Decode(sample.tokens).c_str(), static_cast<int>(decoder.StateBytes()));
+  std::remove("repeats.fasta");
   return vocabulary.Decode(sample.tokens).starts_with("AYIQRMKT") ? 0 : 1;
 }

@@ -24,7 +24,8 @@ int main() {
   }
   trainer.SaveModel("copy.safetensors");
 
-  favor::Model model = favor::Model::Load("copy.safetensors");
+  const favor::Model model = favor::Model::Load("copy.safetensors");
+  std::remove("copy.safetensors");
   const favor::Batch batch =
       trainer.data().EvalBatch(favor::Split::kTest, {.index = 0, .batch = 64, .length = 16});
   const favor::Score score = model.Evaluate(batch, context);

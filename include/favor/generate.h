@@ -1,8 +1,8 @@
 // Models put to use: a context that grows token by token, and the choice of the next token.
 //
 //   favor::Decoder decoder(model, context);
-//   decoder.Read(vocabulary.Encode("In the beginning", "prompt"));
-//   auto [tokens, ended] = favor::Generate(decoder, vocabulary, {.temperature = 0.8}, 100);
+//   decoder.Read(favor::Prompt(vocabulary, "In the beginning"));
+//   auto [tokens, ended] = favor::Generate(decoder, vocabulary, {.tokens = 100});
 //   std::cout << vocabulary.Decode(tokens);
 //
 // With linear attention a token costs the same after a hundred others as after a million: all that
@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "favor/context.h"
@@ -38,10 +39,11 @@ class Decoder {
   Decoder& operator=(Decoder&&) noexcept;
 
   // Tokens that follow those read so far; many at once are read in chunks. Throws kInvalidData for
-  // tokens outside of the vocabulary and kInvalidOption where learned positions end; the context is
-  // then what it was up to the chunk that failed. Any other error, such as numbers that leave their
-  // range in some layer, comes when the layers before it have taken the chunk in: the context is
-  // lost then, and Read and Save throw kInvalidData until Load gives it another.
+  // tokens outside of the vocabulary (the context is then what it was up to the chunk that failed),
+  // and kInvalidOption where learned positions would end (nothing has been read then). Any other
+  // error, such as numbers that leave their range in some layer, comes when the layers before it
+  // have taken the chunk in: the context is lost then, and Read and Save throw kInvalidData until
+  // Load gives it another.
   void Read(std::span<const int32_t> tokens);
 
   // Of the token that comes next, [vocab]; empty before the first Read.
@@ -82,11 +84,22 @@ struct Generated {
   bool ended = false;           // the model drew the end of a record
 };
 
-// Draws tokens and reads them, `most` at most, until a record ends; special tokens are not drawn.
-// Several samples of one seed differ by their number. `each` sees a token as it comes.
-Generated Generate(Decoder& decoder, const Vocabulary& vocabulary, SamplingOptions options,
-                   int64_t most, uint64_t sample = 0,
-                   const std::function<void(int32_t)>& each = {});
+struct GenerateOptions {
+  SamplingOptions sampling;
+  int64_t tokens = 256;               // at most
+  uint64_t sample = 0;                // several samples of one seed differ by their number
+  std::function<void(int32_t)> each;  // sees a token as it comes
+};
+
+// What a decoder reads before it generates: the begin token where records have one, and a text.
+// Throws kInvalidData where the text has no tokens, naming `who`.
+std::vector<int32_t> Prompt(const Vocabulary& vocabulary, std::string_view text,
+                            const std::string& who = "prompt");
+
+// Draws tokens and reads them until a record ends; special tokens are not drawn. Throws
+// kInvalidOption where the decoder has read nothing, or the vocabulary is not of its model's size.
+Generated Generate(Decoder& decoder, const Vocabulary& vocabulary,
+                   const GenerateOptions& options = {});
 
 }  // namespace favor
 

@@ -2,7 +2,8 @@
 // ones or name a class.
 //
 //   favor::ModelConfig config = favor::Preset("tiny");
-//   config.vocab = 258;
+//   config.vocab = favor::kByteVocab;
+//   config.positions = "rotary";   // learned ones need a max_length
 //   favor::Model model(config, /*seed=*/1);
 //   favor::Tensor logits = model.Logits(batch, favor::Context());   // [batch, length, vocab]
 #ifndef FAVOR_MODEL_H_
@@ -24,6 +25,12 @@
 namespace favor {
 
 struct ModelConfig {
+  static FeatureOptions Features(int64_t features) {
+    FeatureOptions options;
+    options.features = features;
+    return options;
+  }
+
   bool causal = true;   // decoder; false: encoder
   int64_t vocab = 0;    // number of tokens
   int64_t classes = 0;  // of a sequence classifier; 0: logits for tokens
@@ -39,7 +46,7 @@ struct ModelConfig {
   bool tied = true;                   // output weights are those of the embedding
   std::string attention = "linear";   // a name of AttentionNames()
   int64_t convolution = 0;  // taps of short convolutions of queries, keys and values; 0: none
-  FeatureOptions features{.features = 64};  // of linear attention
+  FeatureOptions features = Features(64);  // of linear attention
 };
 
 // tiny, and those of the paper: small, regular, protein. Vocabulary and the like are left open.

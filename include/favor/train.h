@@ -82,8 +82,9 @@ class Trainer {
   int64_t step() const;
   int64_t tokens() const;  // read so far
 
-  // One step of AdamW. Throws kInvalidData where loss or gradient is not finite, naming step and
-  // layer; the weights stay those of the step before.
+  // One step of AdamW. Nobody counts them: a loop runs to config().training.steps, where the
+  // learning rate ends; steps beyond keep its last value. Throws kInvalidData where loss or
+  // gradient is not finite, naming step and layer; the weights stay those of the step before.
   StepReport Step();
   // Without dropout, with the present ω. `batches` at most; 0: all.
   Score Evaluate(Split split, int64_t batches);

@@ -1,7 +1,7 @@
 // Tokens and what they stand for: bytes of text, amino acids, bases, pixels, pieces of words.
 //
 //   auto vocabulary = favor::OpenVocabulary("protein");
-//   std::vector<int32_t> tokens = vocabulary->Encode("MKTAYIAK", "prompt");
+//   std::vector<int32_t> tokens = vocabulary->Encode("MKTAYIAK", "my text");
 #ifndef FAVOR_VOCABULARY_H_
 #define FAVOR_VOCABULARY_H_
 

@@ -140,11 +140,7 @@ AttentionState AttentionState::Parse(std::span<const std::byte> bytes, const std
 }
 
 AttentionState AttentionState::Load(const std::string& path) {
-  io::InputFile file(path);
-  if (!file.Size())
-    Throw(ErrorCode::kInvalidData, Printable(path),
-          "given a device or pipe, expected a state file");
-  const std::string bytes = file.ReadRest();
+  const std::string bytes = io::ReadRegularFile(path);
   return Parse(std::as_bytes(std::span(bytes)), path);
 }
 

@@ -157,7 +157,8 @@ Option& Options::List(const std::string& name,
                       std::function<void(const std::vector<std::string>&)> store,
                       const std::string& help) {
   CLI::Option* parsed =
-      app_.add_option_function<std::vector<std::string>>(name, std::move(store))->delimiter(',');
+      app_.add_option_function<std::vector<std::string>>(name, std::move(store));
+  parsed->delimiter(',');
   return Add(name, parsed, help);
 }
 

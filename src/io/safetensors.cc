@@ -99,8 +99,11 @@ class Parser {
     uint64_t header_bytes = 0;
     if (bytes_.size() < 8) Fail("too short for a header");
     std::memcpy(&header_bytes, bytes_.data(), 8);
-    if (header_bytes > kMaxHeaderBytes || header_bytes > bytes_.size() - 8)
-      Fail("its header is longer than the file");
+    if (header_bytes > kMaxHeaderBytes || header_bytes > bytes_.size() - 8) {
+      Throw(ErrorCode::kInvalidData, Printable(name_),
+            "not a safetensors file, or only its beginning: its header would be longer than the "
+            "file");
+    }
     const auto* text = reinterpret_cast<const char*>(bytes_.data()) + 8;
     std::string problem;
     const Json header = ParseJson(std::string_view(text, header_bytes), &problem);

@@ -327,10 +327,11 @@ class Page {
       for (int64_t i = 0; i < options_.samples; ++i) {
         Decoder decoder(subject.trained.model, context_);
         const auto begin = vocabulary.special().begin;
-        decoder.Read(begin ? std::vector<int32_t>{*begin} : vocabulary.Encode("\n", "sample"));
+        decoder.Read(Prompt(vocabulary, begin ? "" : "\n"));
         int64_t most = options_.sample_tokens;
         if (model.positions == "learned") most = std::min(most, model.max_length - 1);
-        const Generated sample = Generate(decoder, vocabulary, {}, most, static_cast<uint64_t>(i));
+        const Generated sample =
+            Generate(decoder, vocabulary, {.tokens = most, .sample = static_cast<uint64_t>(i)});
         text += begin ? fmt::format(">sample {}{}\n", i + 1, sample.ended ? "" : " (cut off)") : "";
         text += vocabulary.Decode(sample.tokens) + "\n";
         if (!begin && i + 1 < options_.samples) text += "—\n";

@@ -5,7 +5,6 @@
 
 #include "attention/kinds.h"
 #include "attention/problem.h"
-#include "attention/state_impl.h"
 #include "attention/state_numbers.h"
 #include "core/error_text.h"
 #include "core/parallel.h"

@@ -81,7 +81,11 @@ std::unique_ptr<Network> Checkpoint::MakeNetwork() const {
 void Checkpoint::ReadInto(Network& network) const {
   CheckShapes(network.parameters());
   network.Redraw(redraw_);
-  for (const auto& parameter : network.parameters().all()) Read(parameter->name, parameter->value);
+  for (const auto& parameter : network.parameters().all()) {
+    Read(parameter->name, parameter->value);
+    if (!AllFinite(parameter->value))
+      Throw(ErrorCode::kInvalidData, Printable(name_), "{} holds NaN or infinity", parameter->name);
+  }
 }
 
 ModelConfig ModelConfigFromJson(std::string_view config, const std::string& who) {
@@ -89,10 +93,14 @@ ModelConfig ModelConfigFromJson(std::string_view config, const std::string& who)
   if (!json.is_object() || !json.contains("model"))
     Throw(ErrorCode::kInvalidData, Printable(who), "its config has no section \"model\"");
   ModelConfig model;
-  ConfigFields fields(model);
-  FieldsFromJson(Printable(who), json["model"], fields.All());
-  fields.Store();
-  CheckConfig(model);
+  try {  // what a file says is data, not an option
+    ConfigFields fields(model);
+    FieldsFromJson("config", json["model"], fields.All());
+    fields.Store();
+    CheckConfig(model);
+  } catch (const Error& error) {
+    Throw(ErrorCode::kInvalidData, Printable(who), "{}", error.what());
+  }
   return model;
 }
 
@@ -106,7 +114,8 @@ std::unique_ptr<Checkpoint> OpenCheckpoint(const std::string& path) {
     auto checkpoint = std::make_unique<Checkpoint>(file.string());
     const fs::path config = fs::path(path) / kConfigName;
     if (fs::exists(config, ignored) &&
-        io::InputFile(config.string()).ReadRest(kMaxConfigBytes) != checkpoint->info().config) {
+        io::OpenRegularFile(config.string()).ReadRest(kMaxConfigBytes) !=
+            checkpoint->info().config) {
       Throw(ErrorCode::kInvalidData, Printable(config.string()),
             "damaged or changed: it is not the config that {} was made with", name);
     }

@@ -76,8 +76,11 @@ void CheckConfig(const ModelConfig& config) {
   CheckRange("kv_heads", config.kv_heads, 0, config.heads);
   CheckRange("convolution", config.convolution, 0, models::kMaxTaps);
   CheckRange("ff", config.ff, 1, models::kMaxFf);
-  CheckRange("max_length", config.max_length, config.positions == "learned" ? 1 : 0,
-             models::kMaxLength);
+  CheckRange("max_length", config.max_length, 0, models::kMaxLength);
+  if (config.positions == "learned" && config.max_length == 0)
+    Throw(ErrorCode::kInvalidOption, "max_length",
+          "given 0 with learned positions, expected their number (training fills it in), or other "
+          "positions");
   CheckName("positions", config.positions, models::PositionNames());
   CheckName("norm", config.norm, models::NormNames());
   CheckName("activation", config.activation, models::ActivationNames());

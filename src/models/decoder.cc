@@ -72,6 +72,13 @@ Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 
 void Decoder::Read(std::span<const int32_t> tokens) {
   impl_->CheckWhole();
+  const ModelConfig& config = impl_->network.config();
+  if (config.positions == "learned" && std::ssize(tokens) > config.max_length - this->tokens()) {
+    Throw(ErrorCode::kInvalidOption, "context",
+          "given {} tokens behind {}, expected at most {} in all: learned positions end there "
+          "(rotary and sinusoidal ones do not)",
+          tokens.size(), this->tokens(), config.max_length);
+  }
   for (; !tokens.empty(); tokens = tokens.subspan(std::min(kChunk, tokens.size()))) {
     const Tensor logits =
         impl_->network.Continue(tokens.first(std::min(kChunk, tokens.size())),

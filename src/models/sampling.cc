@@ -79,24 +79,37 @@ int32_t Sample(std::span<const float> logits, const SamplingOptions& options, ui
   return tokens[count - 1];
 }
 
-Generated Generate(Decoder& decoder, const Vocabulary& vocabulary, SamplingOptions options,
-                   int64_t most, uint64_t sample, const std::function<void(int32_t)>& each) {
+std::vector<int32_t> Prompt(const Vocabulary& vocabulary, std::string_view text,
+                            const std::string& who) {
+  std::vector<int32_t> tokens = vocabulary.Encode(text, who);
+  if (const auto begin = vocabulary.special().begin) tokens.insert(tokens.begin(), *begin);
+  return tokens;
+}
+
+Generated Generate(Decoder& decoder, const Vocabulary& vocabulary, const GenerateOptions& options) {
+  if (options.tokens > 0 && decoder.Logits().empty())
+    Throw(ErrorCode::kInvalidOption, "generate",
+          "nothing has been read, expected a prompt (Decoder::Read)");
+  if (options.tokens > 0 && std::ssize(decoder.Logits()) != vocabulary.size())
+    Throw(ErrorCode::kInvalidOption, "generate", "given a vocabulary of {} tokens, expected {}",
+          vocabulary.size(), decoder.Logits().size());
+  SamplingOptions sampling = options.sampling;
   const std::optional<int32_t> end = vocabulary.special().end;
-  std::vector<int32_t> never(options.never.begin(), options.never.end());
+  std::vector<int32_t> never(sampling.never.begin(), sampling.never.end());
   for (int64_t token = vocabulary.ordinary(); token < vocabulary.size(); ++token) {
     if (token != end) never.push_back(static_cast<int32_t>(token));
   }
-  options.never = never;
+  sampling.never = never;
   constexpr int kSampleShift = 40;  // tokens of one sample never reach the next one's draws
   Generated generated;
-  for (int64_t i = 0; i < most; ++i) {
-    const int32_t token =
-        Sample(decoder.Logits(), options, (sample << kSampleShift) + static_cast<uint64_t>(i));
+  for (int64_t i = 0; i < options.tokens; ++i) {
+    const int32_t token = Sample(decoder.Logits(), sampling,
+                                 (options.sample << kSampleShift) + static_cast<uint64_t>(i));
     generated.ended = token == end;
     if (generated.ended) break;
     generated.tokens.push_back(token);
-    if (each) each(token);
-    if (i + 1 < most) decoder.Read({&token, 1});
+    if (options.each) options.each(token);
+    if (i + 1 < options.tokens) decoder.Read({&token, 1});
   }
   return generated;
 }

@@ -146,5 +146,20 @@ TEST_F(CheckpointFile, LiesAreRefused) {
             std::string::npos);
 }
 
+// The checksum of a file says that it is whole, not that its numbers are any.
+TEST_F(CheckpointFile, NumbersThatAreNoneAreRefused) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    io::Safetensors file = io::ParseSafetensors(std::as_bytes(std::span(bytes_)), "file");
+    file.metadata.erase("checksum");
+    std::vector<float> values = file.entries.at("embedding.weight").Values<float>("file");
+    values[3] = bad;
+    file.entries["embedding.weight"].data = std::as_bytes(std::span(values));
+    io::WriteSafetensors(dir_ / "nan", file);
+    EXPECT_NE(Refusal(ReadText(dir_ / "nan")).find("embedding.weight holds NaN or infinity"),
+              std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace favor

@@ -329,7 +329,8 @@ TEST(Generate, GreedyTokensAreThoseOfTheParallelPass) {
     decoder.Read(all);
     const int32_t end = 20;
     const Generated generated =
-        Generate(decoder, Letters(), {.temperature = 0, .never = std::span(&end, 1)}, 60);
+        Generate(decoder, Letters(),
+                 {.sampling = {.temperature = 0, .never = std::span(&end, 1)}, .tokens = 60});
     ASSERT_EQ(generated.tokens.size(), 60u);
     all.insert(all.end(), generated.tokens.begin(), generated.tokens.end());
     const Tensor logits =
@@ -349,7 +350,8 @@ TEST(Generate, EndsWithTheRecordAndNeverDrawsSpecialTokens) {
   for (uint64_t sample = 0; sample < 20; ++sample) {
     Decoder decoder(model, context);
     decoder.Read(std::vector<int32_t>{19});
-    const Generated generated = Generate(decoder, Letters(), {.temperature = 2}, 40, sample);
+    const Generated generated = Generate(
+        decoder, Letters(), {.sampling = {.temperature = 2}, .tokens = 40, .sample = sample});
     for (const int32_t token : generated.tokens) EXPECT_LT(token, 19);
     EXPECT_EQ(generated.ended, generated.tokens.size() < 40);
     ended = ended || generated.ended;
@@ -405,6 +407,40 @@ TEST(Sample, RefusesWhatCannotBe) {
   const std::vector<int32_t> all = {0, 1};
   EXPECT_THROW(Sample(fine, {.never = all}, 0), Error);
   EXPECT_THROW(Sample({}, {}, 0), Error);
+}
+
+TEST(Generate, RefusesDecodersWithoutAPromptAndOtherVocabularies) {
+  const Context context({.threads = 1});
+  const Model model(DecoderConfig(), 5);
+  Decoder decoder(model, context);
+  EXPECT_THROW(Generate(decoder, Letters(), {.tokens = 1}), Error);
+  decoder.Read(Prompt(Letters(), ""));
+  EXPECT_EQ(decoder.tokens(), 1);  // the begin token
+  EXPECT_EQ(Generate(decoder, Letters(), {.tokens = 0}).tokens.size(), 0u);
+  EXPECT_THROW(Generate(decoder, *OpenVocabulary("bytes"), {.tokens = 1}), Error);
+}
+
+// What does not fit is refused before anything is read, with the numbers of the caller.
+TEST(Decoder, SaysHowManyTokensLearnedPositionsHold) {
+  const Context context({.threads = 1});
+  ModelConfig config = DecoderConfig();
+  config.positions = "learned";
+  config.max_length = 700;
+  const Model model(config, 5);
+  Decoder decoder(model, context);
+  decoder.Read(std::vector<int32_t>(600, 3));
+  try {
+    decoder.Read(std::vector<int32_t>(101, 3));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidOption);
+    EXPECT_NE(std::string(error.what()).find("given 101 tokens behind 600, expected at most 700"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(decoder.tokens(), 600);
+  decoder.Read(std::vector<int32_t>(100, 3));
+  EXPECT_EQ(decoder.tokens(), 700);
 }
 
 }  // namespace

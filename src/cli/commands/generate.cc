@@ -49,16 +49,11 @@ int64_t MostTokens(const Arguments& a, const TrainedModel& run, int64_t context)
   return std::min(a.tokens, std::max<int64_t>(0, end - context + 1));
 }
 
-// What is read before the first token is drawn.
+// What is read before the first token is drawn; behind a context that was kept, the text alone.
 std::vector<int32_t> PromptTokens(const Arguments& a, const Vocabulary& vocabulary) {
-  std::vector<int32_t> tokens;
-  const SpecialTokens special = vocabulary.special();
-  if (special.begin && a.load_state.empty()) tokens.push_back(*special.begin);
-  const std::string text = PromptText(a, vocabulary);
-  const auto encoded =
-      vocabulary.Encode(text, a.prompt_file.empty() ? "generate: --prompt" : a.prompt_file);
-  tokens.insert(tokens.end(), encoded.begin(), encoded.end());
-  return tokens;
+  const std::string text = PromptText(a, vocabulary),
+                    who = a.prompt_file.empty() ? "generate: --prompt" : a.prompt_file;
+  return a.load_state.empty() ? Prompt(vocabulary, text, who) : vocabulary.Encode(text, who);
 }
 
 void WriteOut(std::string_view text) {
@@ -138,10 +133,13 @@ void Run(const Arguments& a) {
     StreamedText streamed(vocabulary);
     SamplingOptions sampling = a.sampling;
     sampling.seed = context.seed();
-    const Generated sampled = Generate(own, vocabulary, sampling, most,
-                                       static_cast<uint64_t>(number), [&](int32_t token) {
-                                         if (!a.json) streamed.Add(token);
-                                       });
+    const Generated sampled = Generate(own, vocabulary,
+                                       {.sampling = sampling,
+                                        .tokens = most,
+                                        .sample = static_cast<uint64_t>(number),
+                                        .each = [&](int32_t token) {
+                                          if (!a.json) streamed.Add(token);
+                                        }});
     drawn += static_cast<int64_t>(sampled.tokens.size());
     cut = cut || (!sampled.ended && most < a.tokens && vocabulary.name() != "pixels");
     if (a.json) {
