@@ -156,8 +156,7 @@ Option& Options::Choice(const std::string& name, std::vector<std::string_view> c
 Option& Options::List(const std::string& name,
                       std::function<void(const std::vector<std::string>&)> store,
                       const std::string& help) {
-  CLI::Option* parsed =
-      app_.add_option_function<std::vector<std::string>>(name, std::move(store));
+  CLI::Option* parsed = app_.add_option_function<std::vector<std::string>>(name, std::move(store));
   parsed->delimiter(',');
   return Add(name, parsed, help);
 }

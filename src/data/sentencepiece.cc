@@ -99,7 +99,8 @@ class SentencePieceVocabulary : public Vocabulary {
     std::string text;
     for (std::string_view rest = piece.text; !rest.empty();) {
       const bool space = rest.starts_with(kSpace);
-      text += space ? ' ' : rest[0];
+      text +=
+          space ? ' ' : rest.front();  // cppcheck-suppress containerOutOfBounds; it is not empty
       rest.remove_prefix(space ? kSpace.size() : 1);
     }
     return text;

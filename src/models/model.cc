@@ -56,7 +56,8 @@ ModelSummary Summarize(const ModelConfig& config) {
   for (const auto& parameter : network->parameters().all()) {
     // "layers.0.attention.query.weight" belongs to "layers.0.attention", "norm.weight" to "norm".
     std::string part = parameter->name.substr(0, parameter->name.rfind('.'));
-    if (part.starts_with("layers.")) part = part.substr(0, part.find('.', part.find('.', 7) + 1));
+    if (part.starts_with("layers."))
+      part.resize(std::min(part.size(), part.find('.', part.find('.', 7) + 1)));
     if (summary.parts.empty() || summary.parts.back().name != part)
       summary.parts.push_back({part, 0});
     summary.parts.back().parameters += parameter->shape.Elements();

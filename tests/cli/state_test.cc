@@ -75,7 +75,7 @@ TEST_F(StateCommand, RefusesWhatDoesNotFit) {
               "ω differs");
   WriteText(dir_ / "damaged", before.substr(0, before.size() - 5));
   ExpectError(RunTool({"state", "show", dir_ / "damaged"}), 1, "damaged");
-  ExpectError(RunTool({"state", "show", dir_ / "q.npy"}), 1, "damaged");
+  ExpectError(RunTool({"state", "show", dir_ / "q.npy"}), 1, "not a safetensors file");
   ExpectError(Append("damaged", "1"), 1, "damaged");
   ExpectError(RunTool({"state", "show", dir_ / "missing"}), 1, "cannot be read");
   ExpectError(RunTool({"state", "merge", dir_ / "s", "--out", dir_ / "out"}), 2, "state");

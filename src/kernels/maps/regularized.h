@@ -10,6 +10,8 @@
 namespace favor::kernels {
 
 struct Regularized : Positive {
+  // In place of the base's: that is what a map is told apart by.
+  // cppcheck-suppress duplInheritedMember
   static constexpr MapTraits kTraits{.info = {.name = "regularized",
                                               .formula = "exp(ω·x − |x|²/2), |ω| = √d",
                                               .kernel = "regularized softmax",
