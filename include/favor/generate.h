@@ -96,7 +96,8 @@ struct GenerateOptions {
 std::vector<int32_t> Prompt(const Vocabulary& vocabulary, std::string_view text,
                             const std::string& who = "prompt");
 
-// Draws tokens and reads them until a record ends; special tokens are not drawn. Throws
+// Draws tokens and reads them, the last one not, until a record ends; special tokens are not drawn.
+// Throws
 // kInvalidOption where the decoder has read nothing, or the vocabulary is not of its model's size.
 Generated Generate(Decoder& decoder, const Vocabulary& vocabulary,
                    const GenerateOptions& options = {});

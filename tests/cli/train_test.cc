@@ -1,5 +1,6 @@
 // favor train, eval and inspect as users call them.
 #include "lab/run_folder.h"
+#include "models/checkpoint.h"
 #include "tests/cli/train_fixture.h"
 #include "tests/npy_file.h"
 #include "tests/png_file.h"
@@ -339,6 +340,21 @@ TEST_F(TrainCommand, StepsWithoutTargetsHaveNoLoss) {
   EXPECT_GT(folder.steps.size(), 0u);
   EXPECT_LT(folder.steps.size(), 40u);
   for (const lab::LogPoint& point : folder.steps) EXPECT_GT(point.loss, 0.1);
+}
+
+// A run that breaks off has been saved where it was told to be.
+TEST_F(TrainCommand, SavesWhenItWasTold) {
+  const ToolResult result =
+      RunTool(Words({"--learning-rate", "1000", "--clip", "0", "--warmup", "9", "--steps", "400",
+                     "--save-every", "4", "--eval-every", "0"}));
+  ASSERT_EQ(result.status, 1) << result.out;
+  const std::string says = "diverged at step ";
+  const size_t at = result.err.find(says);
+  ASSERT_NE(at, std::string::npos) << result.err;
+  const int64_t failed = std::stoll(result.err.substr(at + says.size()));
+  ASSERT_GT(failed, 4) << "too early to tell";
+  const models::Checkpoint last(run_ + "/last.safetensors");
+  EXPECT_EQ(nlohmann::json::parse(last.info().state)["step"], (failed - 1) / 4 * 4);
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ TEST(Experiments, EveryOneRunsAndReports) {
     Report report(std::string(experiment.name), "");
     Json results;
     ExperimentRun run{
-        .context = context, .draws = 50, .quiet = true, .report = report, .results = results};
+        .context = context, .draws = 2, .quiet = true, .report = report, .results = results};
     experiment.run(run);
     EXPECT_FALSE(report.tables().empty());
     EXPECT_FALSE(results.empty());

@@ -443,5 +443,21 @@ TEST(Decoder, SaysHowManyTokensLearnedPositionsHold) {
   EXPECT_EQ(decoder.tokens(), 700);
 }
 
+// The token drawn last is not read: nobody asked for what follows it, and positions may end there.
+TEST(Generate, ReadsAllTokensButTheLast) {
+  const Context context({.threads = 1});
+  ModelConfig config = DecoderConfig();
+  config.positions = "learned";
+  config.max_length = 12;
+  const Model model(config, 5);
+  Decoder decoder(model, context);
+  decoder.Read(std::vector<int32_t>{19, 3});
+  const int32_t end = 20;
+  const Generated generated =
+      Generate(decoder, Letters(), {.sampling = {.never = std::span(&end, 1)}, .tokens = 11});
+  EXPECT_EQ(generated.tokens.size(), 11u);
+  EXPECT_EQ(decoder.tokens(), 12);
+}
+
 }  // namespace
 }  // namespace favor
