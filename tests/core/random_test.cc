@@ -22,7 +22,7 @@ TEST(RandomStream, GivesTheNumbersItAlwaysGave) {
 TEST(RandomStream, DependsOnSeedNameChildAndIndex) {
   std::set<uint64_t> seen;
   size_t draws = 0;
-  for (const uint64_t seed : {0, 1, 2}) {
+  for (const uint64_t seed : {0U, 1U, 2U}) {
     for (const char* name : {"omega", "dropout", ""}) {
       const RandomStream stream(seed, name);
       for (uint64_t index = 0; index < 8; ++index, draws += 3) {
@@ -37,8 +37,8 @@ TEST(RandomStream, DependsOnSeedNameChildAndIndex) {
 
 TEST(RandomStream, FillEqualsSingleDrawsAtAnyOffset) {
   const RandomStream stream(3, "fill");
-  for (const size_t first : {0, 1, 2, 5}) {
-    for (const size_t count : {0, 1, 2, 7, 8}) {
+  for (const size_t first : {0U, 1U, 2U, 5U}) {
+    for (const size_t count : {0U, 1U, 2U, 7U, 8U}) {
       std::vector<double> filled(count);
       stream.FillNormal(first, filled);
       for (size_t i = 0; i < count; ++i) EXPECT_EQ(filled[i], stream.Normal(first + i));

@@ -60,7 +60,7 @@ class FastaData : public testing::Test {
 };
 
 constexpr int32_t kBegin = 25, kEnd = 26, kHidden = 27, kPadding = 28;
-constexpr DataFormat kAllToTrain{.valid = 0, .test = 0};
+const DataFormat kAllToTrain{.valid = 0, .test = 0};
 
 // A = 0, C = 1, D = 2, E = 3, F = 4.
 TEST_F(FastaData, ClipsRecordsAtTheLength) {

@@ -52,7 +52,7 @@ void ExpectDamaged(const std::string& bytes, const std::string& says) {
 
 // Sizes around those of a piece.
 TEST(ByteStream, GivesBackPlainAndCompressedBytes) {
-  for (const size_t size : {0, 1, 2, 3, 1000, 262143, 262144, 262145, 1000000}) {
+  for (const size_t size : {0U, 1U, 2U, 3U, 1000U, 262143U, 262144U, 262145U, 1000000U}) {
     const std::string text = Noise(size);
     EXPECT_TRUE(FromMemory(text) == text) << size;
     EXPECT_TRUE(FromFile(text) == text) << size;
