@@ -107,7 +107,7 @@ TEST_F(SentencePiece, GivesRandomCodePointsBack) {
   for (uint64_t i = 0; i < 20000; ++i) {
     std::string point;
     for (uint64_t j = 0; j < 4; ++j) {
-      point += static_cast<char>(stream.Uniform(4 * i + j) * 256);
+      point += static_cast<char>(static_cast<int>(stream.Uniform(4 * i + j) * 256));
       if (CodePointBytes(point) == point.size()) break;
     }
     if (Utf8Prefix(point) == point.size()) text += point;

@@ -15,16 +15,18 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-// A map on one row of u, [m] → exponents and factors [parts·m]. The loops become SIMD code.
+// A map on one row of u, [m] → exponents and factors [parts·m]; what the map does not have may be
+// null. The loops become SIMD code.
 template <class Map>
 void EvaluateRow(int64_t m, float epsilon, const float* HWY_RESTRICT u,
                  float* HWY_RESTRICT exponents, float* HWY_RESTRICT factors) {
-  for (int part = 0; part < Map::kTraits.info.parts; ++part, exponents += m, factors += m) {
+  for (int part = 0; part < Map::kTraits.info.parts; ++part) {
+    const int64_t first = part * m;
     if constexpr (!Map::kFlat) {
-      for (int64_t r = 0; r < m; ++r) exponents[r] = Map::Exponent(u[r], part, epsilon);
+      for (int64_t r = 0; r < m; ++r) exponents[first + r] = Map::Exponent(u[r], part, epsilon);
     }
     if constexpr (Map::kTraits.has_factor) {
-      for (int64_t r = 0; r < m; ++r) factors[r] = Map::Factor(u[r], part, epsilon);
+      for (int64_t r = 0; r < m; ++r) factors[first + r] = Map::Factor(u[r], part, epsilon);
     }
   }
 }
@@ -35,15 +37,15 @@ void BackwardRow(int64_t m, float epsilon, const float* HWY_RESTRICT u,
                  const float* HWY_RESTRICT grad_exponents, const float* HWY_RESTRICT grad_factors,
                  float* HWY_RESTRICT grad_u) {
   std::fill_n(grad_u, m, 0.0f);
-  for (int part = 0; part < Map::kTraits.info.parts;
-       ++part, grad_exponents += m, grad_factors += m) {
+  for (int part = 0; part < Map::kTraits.info.parts; ++part) {
+    const int64_t first = part * m;
     if constexpr (!Map::kFlat) {
       for (int64_t r = 0; r < m; ++r)
-        grad_u[r] += grad_exponents[r] * Map::ExponentSlope(u[r], part, epsilon);
+        grad_u[r] += grad_exponents[first + r] * Map::ExponentSlope(u[r], part, epsilon);
     }
     if constexpr (Map::kTraits.has_factor) {
       for (int64_t r = 0; r < m; ++r)
-        grad_u[r] += grad_factors[r] * Map::FactorSlope(u[r], part, epsilon);
+        grad_u[r] += grad_factors[first + r] * Map::FactorSlope(u[r], part, epsilon);
     }
   }
 }
