@@ -26,6 +26,7 @@ void FieldOptions::Add(Options& options, const std::string& heading,
                        const std::vector<Field>& fields,
                        const std::vector<std::string_view>& of_preset) {
   options_ = &options;
+  const std::string before = options.heading();
   options.Heading(heading);
   const auto defaults = FieldsToJson(fields);
   for (const Field& field : fields) {
@@ -48,6 +49,7 @@ void FieldOptions::Add(Options& options, const std::string& heading,
                  : shown.is_null()   ? ""
                                      : shown.dump());
   }
+  options.Heading(before);
 }
 
 void FieldOptions::Apply(const std::vector<Field>& fields) const {

@@ -100,6 +100,7 @@ class Options {
 
   // The heading that options declared from here on stand under.
   void Heading(std::string heading) { heading_ = std::move(heading); }
+  const std::string& heading() const { return heading_; }
 
   // "state append: --scale", as errors begin.
   std::string Who(const std::string& name) const { return who_ + ": " + name; }

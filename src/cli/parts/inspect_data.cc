@@ -60,7 +60,6 @@ void Declare(Options& options, Arguments& a) {
   RunConfig defaults;
   a.fields.Add(options, "Data", train::DataFields(defaults));
   a.fields.Add(options, "Data", train::FormatFields(defaults.format));
-  options.Heading("Options");
   options.Integer("--length", {1, int64_t{1} << 24}, a.baselines.length, "Tokens of a sequence")
       .Default("512, or the task's own");
   options.Choice("--split", {SplitNames().begin(), SplitNames().end()}, a.split,
