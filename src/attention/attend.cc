@@ -130,11 +130,7 @@ Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options
   AttentionOptions one_plan = options;
   if (problem.kind.takes_plan) one_plan.plan = attention::ChoosePlan(problem, options, context);
   const int64_t length = problem.key_length;
-  std::vector<int64_t> sizes;
-  for (int axis = 0; axis < q.rank(); ++axis) sizes.push_back(q.size(axis));
-  sizes.back() = length;
-  Tensor matrix(Shape{std::span<const int64_t>(sizes)},
-                options.reference ? DataType::kF64 : DataType::kF32);
+  Tensor matrix(q.shape().WithLast(length), options.reference ? DataType::kF64 : DataType::kF32);
   for (int64_t first = 0; first < length; first += kMatrixColumns) {
     const int64_t columns = std::min(kMatrixColumns, length - first);
     Tensor one_hot({length, columns});

@@ -178,10 +178,7 @@ Problem CheckProblem(ConstView q, ConstView k, ConstView v, const AttentionOptio
   if (!std::isfinite(problem.scale))
     Throw(ErrorCode::kInvalidOption, "scale", "given {}, expected a finite number", problem.scale);
   problem.mask = ExpandMask(options.key_mask, problem.batch, problem.kv_heads, problem.key_length);
-  std::vector<int64_t> sizes;
-  for (int axis = 0; axis < q.rank(); ++axis) sizes.push_back(q.size(axis));
-  sizes.back() = problem.value_dim;
-  problem.output_shape = Shape(std::span<const int64_t>(sizes));
+  problem.output_shape = q.shape().WithLast(problem.value_dim);
   return problem;
 }
 

@@ -1,6 +1,7 @@
 #include "favor/state.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -51,11 +52,12 @@ void CheckKeys(const AttentionState::Impl& impl, const ConstView& k, const Const
   }
 }
 
-Shape WithLast(const Shape& shape, std::vector<int64_t> last, int drop) {
-  std::vector<int64_t> sizes;
-  for (int axis = 0; axis < shape.rank() - drop; ++axis) sizes.push_back(shape[axis]);
-  sizes.insert(sizes.end(), last.begin(), last.end());
-  return Shape(std::span<const int64_t>(sizes));
+// [.., L, d] → [.., L].
+Shape WithoutLast(const Shape& shape) {
+  std::array<int64_t, Shape::kMaxRank> sizes{};
+  for (int axis = 0; axis < shape.rank() - 1; ++axis)
+    sizes[static_cast<size_t>(axis)] = shape[axis];
+  return Shape(std::span<const int64_t>(sizes.data(), static_cast<size_t>(shape.rank() - 1)));
 }
 
 // The rows of one batch entry and head.
@@ -199,7 +201,7 @@ void AttentionState::Append(ConstView k, ConstView v, const Context& context, Co
 
 Tensor AttentionState::Attend(ConstView q, const Context& context, AttentionReport* report) const {
   CheckQueries(*impl_, q);
-  Tensor out(WithLast(q.shape(), {impl_->value_dim}, 1));
+  Tensor out(q.shape().WithLast(impl_->value_dim));
   const View to = out.view().AsRank4();
   const int64_t length = q.AsRank4().size(2), reads = (length + kReadRows - 1) / kReadRows;
   const AttentionReport result = SumCounts(context, impl_->Groups() * reads, [&](int64_t piece) {
@@ -218,7 +220,7 @@ Tensor AttentionState::Attend(ConstView q, const Context& context, AttentionRepo
 Tensor AttentionState::Continue(ConstView q, ConstView k, ConstView v, const Context& context,
                                 ConstView key_mask, AttentionReport* report) {
   CheckQueries(*impl_, q);
-  Tensor out(WithLast(q.shape(), {impl_->value_dim}, 1));
+  Tensor out(q.shape().WithLast(impl_->value_dim));
   ContinueInto({q, k, v}, context, out, key_mask, report);
   return out;
 }
@@ -234,7 +236,7 @@ void AttentionState::ContinueInto(const AttentionInputs& inputs, const Context& 
           length, k.AsRank4().size(2));
   }
   const std::vector<float> mask = CheckedMask(*impl_, k, v, key_mask);
-  attention::CheckOutputs(kWho, {{"out", out, WithLast(q.shape(), {impl_->value_dim}, 1)}},
+  attention::CheckOutputs(kWho, {{"out", out, q.shape().WithLast(impl_->value_dim)}},
                           {{"q", q}, {"k", k}, {"v", v}, {"key_mask", key_mask}},
                           /*reference=*/false);
   const View to = out.AsRank4();
@@ -252,9 +254,9 @@ void AttentionState::ContinueInto(const AttentionInputs& inputs, const Context& 
 
 AttentionState::Parts AttentionState::Read(ConstView q, const Context& context) const {
   CheckQueries(*impl_, q);
-  const Shape rows_shape = WithLast(q.shape(), {}, 1);
+  const Shape rows_shape = WithoutLast(q.shape());
   Parts parts{Tensor(rows_shape, DataType::kF64),
-              Tensor(WithLast(q.shape(), {impl_->value_dim}, 1), DataType::kF64),
+              Tensor(q.shape().WithLast(impl_->value_dim), DataType::kF64),
               Tensor(rows_shape, DataType::kF64)};
   const int64_t length = q.AsRank4().size(2);
   SumCounts(context, impl_->Groups(), [&](int64_t group) {

@@ -89,12 +89,13 @@ Option& Options::Switch(const std::string& name, std::function<void(bool)> store
   return Add(name + "," + no, parsed, help);
 }
 
-Option& Options::Value(const std::string& name, Store store, const std::string& help) {
-  return Add(name, app_.add_option_function<std::string>(name, std::move(store)), help);
+Option& Options::Value(const std::string& name, const Store& store, const std::string& help) {
+  return Add(name, app_.add_option_function<std::string>(name, store), help);
 }
 
-Option& Options::OptionalValue(const std::string& name, Store store, const std::string& help) {
-  Option& option = Value(name, std::move(store), help);
+Option& Options::OptionalValue(const std::string& name, const Store& store,
+                               const std::string& help) {
+  Option& option = Value(name, store, help);
   option.parsed_->expected(0, 1);
   return option;
 }
@@ -154,9 +155,9 @@ Option& Options::Choice(const std::string& name, std::vector<std::string_view> c
 }
 
 Option& Options::List(const std::string& name,
-                      std::function<void(const std::vector<std::string>&)> store,
+                      const std::function<void(const std::vector<std::string>&)>& store,
                       const std::string& help) {
-  CLI::Option* parsed = app_.add_option_function<std::vector<std::string>>(name, std::move(store));
+  CLI::Option* parsed = app_.add_option_function<std::vector<std::string>>(name, store);
   parsed->delimiter(',');
   return Add(name, parsed, help);
 }

@@ -90,10 +90,10 @@ class Options {
 
   // What the others are made of: the text of an option, or whether `--name` or `--no-name` stood
   // there last.
-  Option& Value(const std::string& name, Store store, const std::string& help);
+  Option& Value(const std::string& name, const Store& store, const std::string& help);
   Option& Switch(const std::string& name, std::function<void(bool)> store, const std::string& help);
   // An option that may stand without a value: then the text is empty.
-  Option& OptionalValue(const std::string& name, Store store, const std::string& help);
+  Option& OptionalValue(const std::string& name, const Store& store, const std::string& help);
   // Words without a name; from `least` to `most` of them.
   Option& Words(const std::string& name, Range count, std::vector<std::string>& words,
                 const std::string& help);
@@ -108,7 +108,8 @@ class Options {
 
  private:
   Option& Add(const std::string& name, CLI::Option* parsed, const std::string& help);
-  Option& List(const std::string& name, std::function<void(const std::vector<std::string>&)> store,
+  Option& List(const std::string& name,
+               const std::function<void(const std::vector<std::string>&)>& store,
                const std::string& help);
 
   CLI::App& app_;
