@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/context_impl.h"
+#include "core/plain_threads.h"
 #include "favor/context.h"
 
 namespace favor {
@@ -25,6 +26,9 @@ void ParallelFor(const Context& context, int64_t pieces, const Body& body) {
     for (int64_t piece = 0; piece < pieces; ++piece) body(piece);
     return;
   }
+#if FAVOR_PLAIN_THREADS
+  OnPlainThreads(context.threads(), pieces, body);
+#else
   context.impl().arena.execute([&] {
     tbb::parallel_for(
         tbb::blocked_range<int64_t>(0, pieces, 1),
@@ -33,6 +37,7 @@ void ParallelFor(const Context& context, int64_t pieces, const Body& body) {
         },
         tbb::simple_partitioner());
   });
+#endif
 }
 
 // Cuts [0, total) into pieces of `grain` (the last may be shorter) and calls body(begin, end).
