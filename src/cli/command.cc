@@ -15,9 +15,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "cli/help_text.h"
 #include "core/error_text.h"
 #include "core/notice.h"
-#include "core/utf8.h"
 #include "favor/version.h"
 
 namespace favor::cli {
@@ -40,35 +40,16 @@ namespace {
 constexpr int kFailed = 1, kWrongUsage = 2;
 constexpr size_t kFewNames = 16;  // that fit into an error line
 
-// A command with its options, and the commands below it; the root is the tool itself.
-struct Node {
-  std::string path;  // "state append"
-  std::string summary, example;
-  CLI::App* app = nullptr;
-  std::unique_ptr<Options> options;
-  std::function<void()> run;
-  std::vector<std::unique_ptr<Node>> parts;
-
-  const Node* Part(std::string_view name) const {
-    for (const auto& part : parts)
-      if (part->app->get_name() == name) return part.get();
-    return nullptr;
-  }
-  std::vector<std::string_view> PartNames() const {
-    std::vector<std::string_view> names;
-    for (const auto& part : parts) names.push_back(part->app->get_name());
-    return names;
-  }
-  // The one that the words of the command line chose.
-  const Node& Chosen() const {
-    for (const auto& part : parts)
-      if (part->app->parsed()) return part->Chosen();
-    return *this;
-  }
-};
+// The one that the words of the command line chose.
+const Node& Chosen(const Node& node) {
+  for (const auto& part : node.parts)
+    if (part->app->parsed()) return Chosen(*part);
+  return node;
+}
 
 std::unique_ptr<Node> MakeNode(const Command& command, const Node& parent) {
   auto node = std::make_unique<Node>();
+  node->name = command.name;
   node->path = parent.path.empty() ? command.name : parent.path + " " + command.name;
   node->summary = command.summary;
   node->example = command.example;
@@ -86,60 +67,6 @@ Node MakeTree(CLI::App& app) {
   root.summary = "favor: linear-time attention. Trains, evaluates, runs and measures Performers.";
   for (const Command& command : AllCommands()) root.parts.push_back(MakeNode(command, root));
   return root;
-}
-
-// Two columns; a long left one pushes the right one to the next line.
-void AppendRow(std::string& text, const std::string& left, const std::string& right) {
-  constexpr size_t kColumn = 30;
-  const auto width = static_cast<size_t>(
-      std::ranges::count_if(left, [](char c) { return !ContinuesCodePoint(c); }));
-  text.append("  ").append(left);
-  if (width + 4 > kColumn) {
-    text.append("\n").append(kColumn, ' ');
-  } else {
-    text.append(kColumn - width - 2, ' ');
-  }
-  text.append(right).append("\n");
-}
-
-std::string HelpText(const Node& node) {
-  std::string usage = node.path.empty() ? "favor" : "favor " + node.path, rows, heading;
-  std::vector<std::string> headings;
-  if (!node.parts.empty()) usage += node.path.empty() ? " COMMAND" : " PART";
-  if (node.options != nullptr) {
-    for (const Option& option : node.options->all()) {
-      if (option.positional())
-        usage += (option.required() ? " " : " [") + option.placeholder() +
-                 (option.required() ? "" : "]");
-      else if (option.required())
-        usage += " " + option.name() + " " + option.placeholder();
-      if (std::ranges::find(headings, option.heading()) == headings.end())
-        headings.push_back(option.heading());
-    }
-  }
-  std::string text = fmt::format("{}\nUsage: {} [options]\n", node.summary, usage);
-  if (!node.parts.empty()) {
-    text += node.path.empty() ? "\nCommands:\n" : "\nParts:\n";
-    for (const auto& part : node.parts) AppendRow(text, part->app->get_name(), part->summary);
-  }
-  for (const std::string& each : headings) {
-    text += fmt::format("\n{}:\n", each);
-    for (const Option& option : node.options->all()) {
-      if (option.heading() != each) continue;
-      std::string left =
-          option.positional() ? "" : fmt::format("{}", fmt::join(option.names(), ", "));
-      if (!option.placeholder().empty()) left += (left.empty() ? "" : " ") + option.placeholder();
-      AppendRow(text, left, option.Help());
-    }
-  }
-  text += node.parts.empty() ? "" : "\nOptions:\n";
-  if (node.path.empty()) AppendRow(text, "--version", "Print the version");
-  AppendRow(text, "-h, --help", "Print this help");
-  text += node.path.empty()
-              ? "\nfavor help COMMAND shows the options of a command and an example.\n"
-          : node.example.empty() ? ""
-                                 : "\nExample:\n  " + node.example + "\n";
-  return text;
 }
 
 int Report(std::string_view message, int status) {
@@ -182,11 +109,9 @@ std::string Explain(const Node& where, const CLI::ParseError& error) {
   if (!extras.empty()) {
     const bool option = extras[0].starts_with("-");
     std::vector<std::string_view> names = where.PartNames();
-    if (where.options != nullptr) {
-      for (const Option& each : where.options->all())
-        for (const std::string& name : each.names())
-          if (name.starts_with('-')) names.push_back(name);
-    }
+    for (const Option& each : where.AllOptions())
+      for (const std::string& name : each.names())
+        if (name.starts_with('-')) names.push_back(name);
     const char* kind = option ? "option" : where.path.empty() ? "name" : "argument";
     const bool near = Nearest(extras[0], names).has_value() || names.size() <= kFewNames;
     return fmt::format(
@@ -248,7 +173,7 @@ int Main(int argc, char** argv) {
   const Node root = MakeTree(app);
   try {
     app.parse(argc, argv);
-    const Node& chosen = root.Chosen();
+    const Node& chosen = Chosen(root);
     if (&chosen == &root) {
       Notice(HelpText(root));
       return kWrongUsage;
@@ -257,13 +182,13 @@ int Main(int argc, char** argv) {
     chosen.run();
     return Flush();
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", HelpText(root.Chosen()));
+    fmt::print("{}", HelpText(Chosen(root)));
     return Flush();
   } catch (const CLI::CallForVersion& version) {
     fmt::print("{}\n", version.what());
     return Flush();
   } catch (const CLI::ParseError& error) {
-    return Report(Explain(root.Chosen(), error), kWrongUsage);
+    return Report(Explain(Chosen(root), error), kWrongUsage);
   } catch (const Error& error) {
     return Report(error.what(), error.code() == ErrorCode::kInvalidOption ? kWrongUsage : kFailed);
   } catch (const std::bad_alloc&) {

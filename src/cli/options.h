@@ -55,6 +55,8 @@ class Option {
   bool required_ = false;
 };
 
+constexpr const char* kUsualHeading = "Options";  // of help
+
 struct Range {
   int64_t least, most;
 };
@@ -113,7 +115,7 @@ class Options {
                const std::string& help);
 
   CLI::App& app_;
-  std::string who_, heading_ = "Options";
+  std::string who_, heading_ = kUsualHeading;
   std::deque<Option> options_;  // does not move what it holds
 };
 

@@ -98,7 +98,7 @@ class HeaderParser {
       Fail(fmt::format("expected a string at byte {} of the header", position_));
     const size_t end = text_.find(quote, position_ + 1);
     if (end == std::string_view::npos) Fail("header has a string without an end");
-    const std::string value(text_.substr(position_ + 1, end - position_ - 1));
+    std::string value(text_.substr(position_ + 1, end - position_ - 1));
     position_ = end + 1;
     return value;
   }

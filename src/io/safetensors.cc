@@ -55,8 +55,8 @@ std::string_view DtypeOf() {
 }
 
 std::vector<int64_t> Sizes(const Shape& shape) {
-  std::vector<int64_t> sizes;
-  for (int axis = 0; axis < shape.rank(); ++axis) sizes.push_back(shape[axis]);
+  std::vector<int64_t> sizes(static_cast<size_t>(shape.rank()));
+  for (int axis = 0; axis < shape.rank(); ++axis) sizes[static_cast<size_t>(axis)] = shape[axis];
   return sizes;
 }
 

@@ -17,10 +17,10 @@ layers::AttentionShape AttentionShapeOf(const ModelConfig& config) {
 AttentionOptions AttentionOptionsOf(const ModelConfig& config) {
   AttentionOptions options{.attention = config.attention, .causal = config.causal};
   options.features = config.features;
-  const auto dim = static_cast<double>(config.width / config.heads);
+  const int64_t dim = config.width / config.heads;
   // Frozen before any call: what suits queries and keys of variance 1, as they are at first.
   if (options.features.map == "oprf" && options.features.oprf_a.empty())
-    options.features.oprf_a = {OptimalOprfA(2 * std::sqrt(dim), config.width / config.heads)};
+    options.features.oprf_a = {OptimalOprfA(2 * std::sqrt(static_cast<double>(dim)), dim)};
   return options;
 }
 

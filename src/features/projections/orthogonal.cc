@@ -59,7 +59,8 @@ kernels::Omega Draw(const DrawRequest& request) {
 
 std::optional<double> HaarPairs(int64_t features, int64_t dim) {
   const auto pairs = [](int64_t b) { return static_cast<double>(b) * static_cast<double>(b - 1); };
-  return static_cast<double>(features / dim) * pairs(dim) + pairs(features % dim);
+  const int64_t whole_blocks = features / dim;
+  return static_cast<double>(whole_blocks) * pairs(dim) + pairs(features % dim);
 }
 
 }  // namespace
