@@ -2,6 +2,9 @@
 #ifndef FAVOR_TESTS_MODELS_SMALL_MODELS_H_
 #define FAVOR_TESTS_MODELS_SMALL_MODELS_H_
 
+#include <algorithm>
+#include <span>
+
 #include "favor/model.h"
 #include "favor/random.h"
 
@@ -40,6 +43,21 @@ inline Batch SmallBatch(const ModelConfig& config, int64_t batch = 2, int64_t le
       result.targets.push_back(static_cast<int32_t>(i % config.classes));
   }
   return result;
+}
+
+inline ModelConfig DecoderConfig() {
+  ModelConfig config = SmallConfig();
+  config.vocab = 23;
+  config.width = 32;
+  config.heads = 4;
+  config.ff = 48;
+  config.features.features = 24;
+  config.positions = "rotary";
+  return config;
+}
+
+inline size_t Largest(std::span<const float> logits) {
+  return static_cast<size_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
 }  // namespace favor
