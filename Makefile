@@ -5,7 +5,12 @@ SHELL := /bin/bash
 BUILD := build/release
 FUZZ_SECONDS ?= 60
 
-.PHONY: help deps build demo test bench sanitize tsan coverage fuzz format format-check tidy clean
+# Not empty: warnings are errors, and a skipped test, a missing plot or missing data of the demo is a failure.
+STRICT ?=
+DEMO_STEPS ?= 500
+
+.PHONY: help deps configure build demo test bench sanitize tsan coverage fuzz fresh arm arm-here format format-check tidy clean
+.PHONY: announce-test announce-demo
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -13,18 +18,37 @@ help:  ## this list
 deps:  ## install the Debian or Ubuntu packages that are missing
 	@tools/deps
 
-$(BUILD)/build.ninja: CMakeLists.txt CMakePresets.json | deps
-	cmake --preset release
+announce-test announce-demo: announce-%:
+	@tools/announce $* $(BUILD)
 
-build: deps $(BUILD)/build.ninja  ## build library, tool, tests and examples
-	cmake --build --preset release
+configure: deps
+	@tools/step $(BUILD)/configure.log cmake --preset release -DFAVOR_WERROR=$(if $(STRICT),ON,OFF)
 
-demo: deps $(BUILD)/build.ninja  ## a Performer and a Transformer learn real proteins; writes demo/report.html
-	cmake --build --preset release --target favor_tool
-	@tools/demo $(BUILD)/favor demo
+build: configure  ## build library, tool, tests and examples
+	@tools/step $(BUILD)/build.log cmake --build --preset release
 
-test: build  ## run all tests
-	ctest --preset release -j $$(nproc) --progress
+demo: announce-demo configure  ## a Performer and a Transformer learn real proteins; writes demo/report.html
+	@tools/step $(BUILD)/build.log cmake --build --preset release --target favor_tool
+	@STRICT=$(STRICT) DEMO_STEPS=$(DEMO_STEPS) tools/demo $(BUILD)/favor demo
+
+test: announce-test build  ## run all tests
+	@ctest --preset release -j $$(nproc) --progress --output-junit $(CURDIR)/$(BUILD)/tests.xml
+	@tools/skipped $(BUILD)/tests.xml $(if $(STRICT),--strict)
+
+fresh:  ## make test and make demo on bare Debian systems, 12 and 13 (needs root)
+	tools/fresh --release bookworm test demo
+	tools/fresh --release trixie test demo
+
+# Under qemu: instructions of NEON, not its speed.
+ARM_TESTS := kernels features attention layers models
+arm:  ## build for arm64 on a bare Debian system and run tests under qemu (needs root; about an hour)
+	tools/fresh $(if $(CCACHE_DIR),--ccache $(CCACHE_DIR)) arm-here
+
+arm-here:
+	@tools/deps --arm
+	@tools/step build/arm64/configure.log cmake --preset arm64
+	@tools/step build/arm64/build.log cmake --build --preset arm64 --target $(ARM_TESTS:%=test_%)
+	ctest --preset arm64 -j $$(nproc) --progress -R '^($(subst $() $(),|,$(ARM_TESTS)))/' -E '$(SLOW)'
 
 bench: deps  ## benchmark single kernels
 	cmake --preset release -DFAVOR_BUILD_BENCH=ON

@@ -1,4 +1,6 @@
 #include "attention/kinds.h"
+
+#include <algorithm>
 #include "core/parallel.h"
 #include "kernels/exact_attention.h"
 #include "kernels/exact_attention_backward.h"

@@ -1,6 +1,7 @@
 #include "core/overlap.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <utility>

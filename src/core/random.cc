@@ -2,6 +2,7 @@
 
 #include <Random123/philox.h>
 
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <tuple>

@@ -1,5 +1,6 @@
 #include "data/alphabet.h"
 
+#include <array>
 #include <cctype>
 
 #include "core/error_text.h"

@@ -1,5 +1,6 @@
 // Text, as bytes or through a SentencePiece model. The end of the file is held out.
 #include <algorithm>
+#include <array>
 
 #include "core/error_text.h"
 #include "core/utf8.h"

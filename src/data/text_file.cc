@@ -1,5 +1,7 @@
 #include "data/text_file.h"
 
+#include <algorithm>
+
 #include "core/utf8.h"
 #include "io/byte_stream.h"
 #include "io/scratch_file.h"

@@ -2,6 +2,7 @@
 #ifndef FAVOR_LAB_ARRAYS_H_
 #define FAVOR_LAB_ARRAYS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>

@@ -133,7 +133,7 @@ std::optional<double> FittedExponent(const std::vector<std::pair<double, double>
 
 AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Context& context) {
   AttentionBench bench{.options = options, .threads = context.threads()};
-  LargeSgemm sgemm(context);
+  Yardstick sgemm(context);
   Progress progress("bench", static_cast<int64_t>(options.lengths.size()) * options.rounds,
                     options.quiet);
   int64_t done = 0;
@@ -148,8 +148,7 @@ AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Con
     }
     for (int64_t round = 0; round < options.rounds; ++round) {
       // Product and rows take turns, so that what disturbs one disturbs the other.
-      bench.sgemm_gflops =
-          std::max(bench.sgemm_gflops, sgemm.FlopsOfRun() / 1e9 / Seconds([&] { sgemm.Run(); }));
+      sgemm.Measure();
       for (Timed& timed : rows) {
         if (timed.spent > kSecondsOfRow) continue;
         const double seconds = Seconds([&] { call.Run(timed.options, context); });
@@ -165,7 +164,7 @@ AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Con
       bench.rows.push_back(std::move(timed.row));
     }
   }
-  for (AttentionBenchRow& row : bench.rows) row.share_of_sgemm = row.gflops / bench.sgemm_gflops;
+  bench.sgemm_gflops = sgemm.gflops();
   const auto times = [&](const std::string& attention, const std::string& map,
                          const std::string& projection) {
     std::vector<std::pair<double, double>> points;
@@ -196,9 +195,8 @@ Table AttentionBench::ToTable() const {
                            options.causal ? "Causal" : "Bidirectional",
                            options.backward ? "forward and backward" : "forward", options.batch,
                            options.heads, options.dim, options.features, threads),
-      .caption = fmt::format("Large sgemm (oneDNN) in this run: {:.1f} GFLOP/s. Least of {} "
-                             "times; tokens are positions of a sequence, all heads.",
-                             sgemm_gflops, options.rounds),
+      .caption = fmt::format("{} Least of {} times; tokens are positions of a sequence, all heads.",
+                             YardstickText(sgemm_gflops), options.rounds),
       .columns = {"length", "attention", "ms", "tokens/s", "GFLOP/s", "of sgemm", "extra MB",
                   "exact/linear"},
       .rows = {}};
@@ -215,7 +213,7 @@ Table AttentionBench::ToTable() const {
          row.attention == "linear" ? fmt::format("{}, {}", row.map, row.projection) : row.attention,
          fmt::format("{:.3f}", 1e3 * row.seconds),
          fmt::format("{:.3g}", static_cast<double>(row.length * options.batch) / row.seconds),
-         fmt::format("{:.1f}", row.gflops), fmt::format("{:.0f} %", 100 * row.share_of_sgemm),
+         fmt::format("{:.1f}", row.gflops), ShareText(row.gflops, sgemm_gflops),
          row.extra_bytes ? fmt::format("{:.1f}", static_cast<double>(*row.extra_bytes) / 1e6) : "—",
          ratio});
   }

@@ -30,7 +30,7 @@ struct AttentionBenchRow {
   int64_t length;
   int64_t features;  // m; 0 of exact attention
   double seconds;    // forward, or forward and backward together
-  double gflops, share_of_sgemm;
+  double gflops;
   std::optional<int64_t> extra_bytes;  // peak memory beyond inputs, outputs and gradients
 };
 
@@ -47,7 +47,7 @@ struct AttentionBenchLine {
 struct AttentionBench {
   AttentionBenchOptions options;
   int threads = 0;
-  double sgemm_gflops = 0;
+  std::optional<double> sgemm_gflops;  // the yardstick; empty without oneDNN
   std::vector<AttentionBenchRow> rows;
   std::vector<AttentionBenchLine> lines;
 

@@ -73,7 +73,7 @@ double CountedTrainFlops(const ModelConfig& model, int64_t batch, int64_t length
 
 TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& context) {
   TrainBench bench{.options = options, .threads = context.threads()};
-  LargeSgemm sgemm(context);
+  Yardstick sgemm(context);
   Progress progress("bench", static_cast<int64_t>(options.lengths.size()) * options.rounds,
                     options.quiet);
   const auto data = std::make_shared<Noise>(options.model.vocab);
@@ -97,15 +97,14 @@ TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& contex
       trainer->Step();
     });
     for (int64_t round = 0; round < options.rounds; ++round) {
-      bench.sgemm_gflops = std::max(
-          bench.sgemm_gflops, sgemm.FlopsOfRun() / 1e9 / LeastSeconds(1, [&] { sgemm.Run(); }));
+      sgemm.Measure();
       row.seconds = std::min(row.seconds, LeastSeconds(1, [&] { trainer->Step(); }));
       progress.Update(++done, fmt::format("L = {}", length));
     }
     row.gflops = CountedTrainFlops(options.model, options.batch, length) / row.seconds / 1e9;
     bench.rows.push_back(row);
   }
-  for (TrainBenchRow& row : bench.rows) row.share_of_sgemm = row.gflops / bench.sgemm_gflops;
+  bench.sgemm_gflops = sgemm.gflops();
   return bench;
 }
 
@@ -115,8 +114,7 @@ Table TrainBench::ToTable() const {
       .title = fmt::format("Training step, {} attention, {} layers, width {}, {} heads, batch {}, "
                            "{} threads",
                            m.attention, m.layers, m.width, m.heads, options.batch, threads),
-      .caption = fmt::format("Large sgemm (oneDNN) in this run: {:.1f} GFLOP/s. Least of {} times.",
-                             sgemm_gflops, options.rounds),
+      .caption = fmt::format("{} Least of {} times.", YardstickText(sgemm_gflops), options.rounds),
       .columns = {"length", "s/step", "µs/token", "tokens/s", "GFLOP/s", "of sgemm", "planned MB",
                   "measured MB"}};
   for (const TrainBenchRow& row : rows) {
@@ -124,12 +122,12 @@ Table TrainBench::ToTable() const {
     const auto megabytes = [](int64_t bytes) {
       return fmt::format("{:.0f}", static_cast<double>(bytes) / 1e6);
     };
-    table.rows.push_back(
-        {std::to_string(row.length), fmt::format("{:.3f}", row.seconds),
-         fmt::format("{:.1f}", 1e6 * row.seconds / tokens),
-         fmt::format("{:.0f}", tokens / row.seconds), fmt::format("{:.1f}", row.gflops),
-         fmt::format("{:.0f} %", 100 * row.share_of_sgemm), megabytes(row.planned_bytes),
-         row.measured_bytes ? megabytes(*row.measured_bytes) : "?"});
+    table.rows.push_back({std::to_string(row.length), fmt::format("{:.3f}", row.seconds),
+                          fmt::format("{:.1f}", 1e6 * row.seconds / tokens),
+                          fmt::format("{:.0f}", tokens / row.seconds),
+                          fmt::format("{:.1f}", row.gflops), ShareText(row.gflops, sgemm_gflops),
+                          megabytes(row.planned_bytes),
+                          row.measured_bytes ? megabytes(*row.measured_bytes) : "?"});
   }
   return table;
 }

@@ -23,7 +23,7 @@ struct TrainBenchOptions {
 struct TrainBenchRow {
   int64_t length, tokens;
   double seconds;  // of one step: batch, forward, backward, AdamW
-  double gflops, share_of_sgemm;
+  double gflops;
   int64_t planned_bytes;                  // as favor inspect model says
   std::optional<int64_t> measured_bytes;  // peak of model and steps
 };
@@ -31,7 +31,7 @@ struct TrainBenchRow {
 struct TrainBench {
   TrainBenchOptions options;
   int threads = 0;
-  double sgemm_gflops = 0;
+  std::optional<double> sgemm_gflops;  // the yardstick; empty without oneDNN
   std::vector<TrainBenchRow> rows;
 
   Table ToTable() const;

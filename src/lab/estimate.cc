@@ -1,5 +1,6 @@
 #include "lab/estimate.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/parallel.h"

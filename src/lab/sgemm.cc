@@ -1,14 +1,42 @@
 #include "lab/sgemm.h"
 
-#include <omp.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include "core/error_text.h"
 #include "core/parallel.h"
+#include "lab/measure.h"
+#ifdef FAVOR_ONEDNN
+#include <oneapi/dnnl/dnnl.h>
+#endif
 
 namespace favor::lab {
+namespace {
+
+#ifdef FAVOR_ONEDNN
+constexpr bool kBuilt = true;
+
+// One product on the calling thread. Debian's oneDNN is threaded by an OpenMP runtime of its own
+// choice, so that runtime is asked for by name at run time: one thread each, or every worker would
+// start a team.
+int Multiply(int64_t n, const float* a, const float* b, float* c) {
+  static const auto set_threads =
+      reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  if (set_threads != nullptr) set_threads(1);
+  return dnnl_sgemm('N', 'N', n, n, n, 1, a, n, b, n, 0, c, n);
+}
+#else
+constexpr bool kBuilt = false;
+
+int Multiply(int64_t, const float*, const float*, float*) { return -1; }
+#endif
+
+}  // namespace
+
+bool LargeSgemm::Available() { return kBuilt; }
 
 LargeSgemm::LargeSgemm(const Context& context)
     : context_(context), work_(static_cast<size_t>(context.threads())) {
@@ -30,15 +58,31 @@ double LargeSgemm::FlopsOfRun() const {
 
 void LargeSgemm::Run() {
   ParallelFor(context_, static_cast<int64_t>(work_.size()), [&](int64_t i) {
-    // oneDNN is threaded by OpenMP here: one thread each, or every worker would start a team.
-    omp_set_num_threads(1);
     Work& work = work_[static_cast<size_t>(i)];
-    const dnnl::status status = dnnl::sgemm('N', 'N', kSize, kSize, kSize, 1, work.a.data(), kSize,
-                                            work.b.data(), kSize, 0, work.c.data(), kSize);
-    if (status != dnnl::status::success)
-      Throw(ErrorCode::kUnavailable, "sgemm", "oneDNN failed with status {}",
-            static_cast<int>(status));
+    const int status = Multiply(kSize, work.a.data(), work.b.data(), work.c.data());
+    if (status != 0)
+      Throw(ErrorCode::kUnavailable, "sgemm", "oneDNN failed with status {}", status);
   });
+}
+
+Yardstick::Yardstick(const Context& context) {
+  if (LargeSgemm::Available()) sgemm_.emplace(context);
+}
+
+void Yardstick::Measure() {
+  if (!sgemm_) return;
+  const double seconds = LeastSeconds(1, [&] { sgemm_->Run(); });
+  gflops_ = std::max(gflops_.value_or(0), sgemm_->FlopsOfRun() / 1e9 / seconds);
+}
+
+std::string YardstickText(const std::optional<double>& sgemm_gflops) {
+  if (!sgemm_gflops)
+    return "No yardstick: favor was built without oneDNN (install libdnnl-dev and build again).";
+  return fmt::format("Large sgemm (oneDNN) in this run: {:.1f} GFLOP/s.", *sgemm_gflops);
+}
+
+std::string ShareText(double gflops, const std::optional<double>& sgemm_gflops) {
+  return sgemm_gflops ? fmt::format("{:.0f} %", 100 * gflops / *sgemm_gflops) : "—";
 }
 
 }  // namespace favor::lab

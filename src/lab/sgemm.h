@@ -2,6 +2,8 @@
 #ifndef FAVOR_LAB_SGEMM_H_
 #define FAVOR_LAB_SGEMM_H_
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "favor/context.h"
@@ -13,6 +15,7 @@ class LargeSgemm {
  public:
   explicit LargeSgemm(const Context& context);
 
+  static bool Available();  // false if favor was built without oneDNN: Run then throws
   double FlopsOfRun() const;
   void Run();
   // Elements of the product of the first thread, for a test.
@@ -28,6 +31,25 @@ class LargeSgemm {
   const Context& context_;
   std::vector<Work> work_;
 };
+
+// The rate of LargeSgemm, measured in turns with what is compared with it.
+class Yardstick {
+ public:
+  explicit Yardstick(const Context& context);
+
+  void Measure();
+  // The best rate so far; empty if there is no yardstick.
+  const std::optional<double>& gflops() const { return gflops_; }
+
+ private:
+  std::optional<LargeSgemm> sgemm_;
+  std::optional<double> gflops_;
+};
+
+// "Large sgemm (oneDNN) in this run: 291.0 GFLOP/s." or why there is none.
+std::string YardstickText(const std::optional<double>& sgemm_gflops);
+// `gflops` as a share of the yardstick: "58 %", or "—" without one.
+std::string ShareText(double gflops, const std::optional<double>& sgemm_gflops);
 
 }  // namespace favor::lab
 

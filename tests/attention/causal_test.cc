@@ -1,6 +1,7 @@
 // Causal means causal, at any norm and in any chunk.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/attention/oracle.h"

@@ -1,7 +1,10 @@
 // Exact attention against a plain double oracle, and the public formulas of compat.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <tuple>
 
 #include "tests/attention/oracle.h"
 

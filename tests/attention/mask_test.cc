@@ -1,6 +1,7 @@
 // Masked keys do not exist, whatever they hold.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tests/attention/oracle.h"

@@ -1,4 +1,6 @@
 // Memory beyond inputs and output does not grow with the length.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "lab/measure.h"

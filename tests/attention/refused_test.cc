@@ -1,6 +1,7 @@
 // Calls that attention refuses, and what it says.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "favor/error.h"

@@ -1,6 +1,8 @@
 // favor generate and favor report: models put to use, as a user would.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 

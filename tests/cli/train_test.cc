@@ -1,5 +1,7 @@
 // favor train, eval and inspect as users call them.
 #include "lab/run_folder.h"
+
+#include <algorithm>
 #include "models/checkpoint.h"
 #include "tests/cli/train_fixture.h"
 #include "tests/npy_file.h"

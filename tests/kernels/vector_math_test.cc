@@ -5,6 +5,7 @@
 #define HWY_TARGET_INCLUDE "tests/kernels/vector_math_test.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "lab/sgemm.h"
 #include "tests/models/small_models.h"
 
 namespace favor::lab {
@@ -47,7 +48,7 @@ TEST(TrainBench, MeasuresEveryLength) {
   const TrainBench bench = RunTrainBench(
       {.model = SmallModel(), .lengths = {64, 32}, .batch = 2, .rounds = 1, .quiet = true},
       context);
-  EXPECT_GT(bench.sgemm_gflops, 0);
+  EXPECT_EQ(bench.sgemm_gflops.has_value(), LargeSgemm::Available());
   ASSERT_EQ(bench.rows.size(), 2u);
   EXPECT_EQ(bench.rows[0].length, 32);
   for (const TrainBenchRow& row : bench.rows) {
@@ -58,6 +59,13 @@ TEST(TrainBench, MeasuresEveryLength) {
                 1e-6 * row.gflops);
   }
   EXPECT_EQ(bench.ToTable().rows.size(), 2u);
+}
+
+TEST(TrainBench, SharesAreOfTheYardstick) {
+  TrainBench bench{.rows = {{.length = 8, .tokens = 8, .seconds = 1, .gflops = 3}}};
+  EXPECT_EQ(bench.ToTable().rows[0][5], "—");
+  bench.sgemm_gflops = 4;
+  EXPECT_EQ(bench.ToTable().rows[0][5], "75 %");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What layers compute, by hand: gradients alone would agree with a wrong formula.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "layers/cross_entropy.h"

@@ -1,5 +1,7 @@
 // Every layer: gradients with respect to inputs and parameters against central differences in
 // double.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "layers/cross_entropy.h"

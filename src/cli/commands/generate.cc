@@ -1,6 +1,7 @@
 // favor generate: a model goes on where a prompt ends.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>

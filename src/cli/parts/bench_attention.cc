@@ -13,6 +13,7 @@
 #include "favor/version.h"
 #include "io/atomic_file.h"
 #include "lab/bench_attention.h"
+#include "lab/sgemm.h"
 
 namespace favor::cli {
 namespace {
@@ -30,21 +31,22 @@ Json ToJson(const lab::AttentionBench& bench) {
   Json rows = Json::array(), lines = Json::array();
   for (const lab::AttentionBenchRow& row : bench.rows) {
     const bool linear = row.attention == "linear";
-    rows.push_back({{"attention", row.attention},
-                    {"map", linear ? Json(row.map) : Json()},
-                    {"projection", linear ? Json(row.projection) : Json()},
-                    {"causal", bench.options.causal},
-                    {"backward", bench.options.backward},
-                    {"batch", bench.options.batch},
-                    {"heads", bench.options.heads},
-                    {"dim", bench.options.dim},
-                    {"features", linear ? row.features : bench.options.features},
-                    {"length", row.length},
-                    {"threads", bench.threads},
-                    {"seconds", row.seconds},
-                    {"gflops", row.gflops},
-                    {"share_of_sgemm", row.share_of_sgemm},
-                    {"extra_bytes", or_null(row.extra_bytes)}});
+    rows.push_back(
+        {{"attention", row.attention},
+         {"map", linear ? Json(row.map) : Json()},
+         {"projection", linear ? Json(row.projection) : Json()},
+         {"causal", bench.options.causal},
+         {"backward", bench.options.backward},
+         {"batch", bench.options.batch},
+         {"heads", bench.options.heads},
+         {"dim", bench.options.dim},
+         {"features", linear ? row.features : bench.options.features},
+         {"length", row.length},
+         {"threads", bench.threads},
+         {"seconds", row.seconds},
+         {"gflops", row.gflops},
+         {"share_of_sgemm", bench.sgemm_gflops ? Json(row.gflops / *bench.sgemm_gflops) : Json()},
+         {"extra_bytes", or_null(row.extra_bytes)}});
   }
   for (const lab::AttentionBenchLine& line : bench.lines) {
     lines.push_back({{"map", line.map},
@@ -54,13 +56,13 @@ Json ToJson(const lab::AttentionBench& bench) {
   }
   return {{"version", FAVOR_VERSION},
           {"simd", SimdName()},
-          {"sgemm_gflops", bench.sgemm_gflops},
+          {"sgemm_gflops", bench.sgemm_gflops ? Json(*bench.sgemm_gflops) : Json()},
           {"rows", rows},
           {"lines", lines}};
 }
 
 void Print(const lab::AttentionBench& bench) {
-  fmt::print("large sgemm in this run: {:.1f} GFLOP/s ({})\n\n", bench.sgemm_gflops, SimdName());
+  fmt::print("{} SIMD: {}.\n\n", lab::YardstickText(bench.sgemm_gflops), SimdName());
   fmt::print("{}\n", bench.ToTable().ToText());
   const bool beside_exact = std::any_of(bench.rows.begin(), bench.rows.end(),
                                         [](const auto& row) { return row.attention == "exact"; });

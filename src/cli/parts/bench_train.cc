@@ -26,21 +26,22 @@ struct Arguments {
 Json ToJson(const lab::TrainBench& bench) {
   Json rows = Json::array();
   for (const lab::TrainBenchRow& row : bench.rows) {
-    rows.push_back({{"length", row.length},
-                    {"tokens", row.tokens},
-                    {"seconds", row.seconds},
-                    {"tokens_per_second", static_cast<double>(row.tokens) / row.seconds},
-                    {"gflops", row.gflops},
-                    {"share_of_sgemm", row.share_of_sgemm},
-                    {"planned_bytes", row.planned_bytes},
-                    {"measured_bytes", row.measured_bytes ? Json(*row.measured_bytes) : nullptr}});
+    rows.push_back(
+        {{"length", row.length},
+         {"tokens", row.tokens},
+         {"seconds", row.seconds},
+         {"tokens_per_second", static_cast<double>(row.tokens) / row.seconds},
+         {"gflops", row.gflops},
+         {"share_of_sgemm", bench.sgemm_gflops ? Json(row.gflops / *bench.sgemm_gflops) : Json()},
+         {"planned_bytes", row.planned_bytes},
+         {"measured_bytes", row.measured_bytes ? Json(*row.measured_bytes) : nullptr}});
   }
   return {{"version", FAVOR_VERSION},
           {"simd", SimdName()},
           {"threads", bench.threads},
           {"attention", bench.options.model.attention},
           {"batch", bench.options.batch},
-          {"sgemm_gflops", bench.sgemm_gflops},
+          {"sgemm_gflops", bench.sgemm_gflops ? Json(*bench.sgemm_gflops) : Json()},
           {"rows", rows}};
 }
 

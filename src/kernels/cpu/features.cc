@@ -1,5 +1,7 @@
 #include "kernels/features.h"
 
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/features.cc"
 #include "hwy/foreach_target.h"

@@ -1,5 +1,6 @@
 #include "kernels/linear_attention_backward.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
