@@ -1,7 +1,7 @@
 // Models put to use: a context that grows token by token, and the choice of the next token.
 //
 //   favor::Decoder decoder(model, context);
-//   decoder.Read(favor::Prompt(vocabulary, "In the beginning"));
+//   decoder.Read(favor::Prompt(vocabulary, trained.start, "In the beginning"));
 //   auto [tokens, ended] = favor::Generate(decoder, vocabulary, {.tokens = 100});
 //   std::cout << vocabulary.Decode(tokens);
 //
@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -91,10 +92,11 @@ struct GenerateOptions {
   std::function<void(int32_t)> each;  // sees a token as it comes
 };
 
-// What a decoder reads before it generates: the begin token where records have one, and a text.
-// Throws kInvalidData where the text has no tokens, naming `who`.
-std::vector<int32_t> Prompt(const Vocabulary& vocabulary, std::string_view text,
-                            const std::string& who = "prompt");
+// What a decoder reads before it generates: the token before the first of a sequence, if the model
+// knows one (TrainedModel::start), and a text. Throws kInvalidData if the text has no tokens, naming
+// `who`.
+std::vector<int32_t> Prompt(const Vocabulary& vocabulary, std::optional<int32_t> start,
+                            std::string_view text, const std::string& who = "prompt");
 
 // Draws tokens and reads them, the last one not, until a record ends; special tokens are not drawn.
 // Throws

@@ -97,6 +97,8 @@ class Model {
     std::string name;
     View value;
   };
+  // What is learned. ω of linear attention is not among it: to go on from another model's weights
+  // with the ω that they were learned with, use Trainer::StartFrom.
   std::vector<NamedParameter> Parameters();
 
   // [batch, length, vocab], or [batch, classes] of a classifier. Throws kInvalidData for tokens
@@ -106,6 +108,10 @@ class Model {
   // serves the next calls.
   Tensor Logits(const Batch& batch, const Context& context) const;
   Score Evaluate(const Batch& batch, const Context& context) const;
+  // The same in one pass for several groups of targets: groups[i] < 256 is that of targets[i]. One
+  // score for each group up to the largest; language models alone.
+  std::vector<Score> EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups,
+                                    const Context& context) const;
 
   models::Network& network() { return *network_; }
   const models::Network& network() const { return *network_; }

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "favor/context.h"
 #include "favor/data.h"
@@ -82,6 +83,10 @@ class Trainer {
   int64_t step() const;
   int64_t tokens() const;  // read so far
 
+  // Takes another model's weights and its present ω, which later draws follow. Before the first
+  // step; throws kInvalidOption after it, and if the configs of the models differ.
+  void StartFrom(const Model& model);
+
   // One step of AdamW. Nobody counts them: a loop runs to config().training.steps, where the
   // learning rate ends; steps beyond keep its last value. Throws kInvalidData where loss or
   // gradient is not finite, naming step and layer; the weights stay those of the step before.
@@ -106,6 +111,7 @@ class Trainer {
 struct TrainOptions {
   std::string out;      // the folder of the run
   bool resume = false;  // continue the run that is there
+  std::string data;     // where the data of a run that is resumed is now; empty: as the run says
   bool quiet = false;   // no progress on stderr
 };
 
@@ -124,12 +130,24 @@ struct TrainedModel {
   RunConfig config;
   Model model;
   std::shared_ptr<const Vocabulary> vocabulary;
-  std::string path;         // of the checkpoint
-  std::string fingerprint;  // of the data; empty where it is not known
+  std::string path;  // of the checkpoint
+  int64_t step = 0;  // steps that it was trained for
+  // Of the data, as of Dataset; empty if it is not known.
+  std::string fingerprint, content, shape;
+  std::string data_from_here;    // from the folder of the checkpoint to the data; may be empty
+  std::optional<int32_t> start;  // the token before the first of a sequence (Prompt)
+  std::vector<int32_t> unseen;   // tokens that training never asked for: not to be drawn
 };
 // A checkpoint or the folder of a run (its best checkpoint where there is one, else the last).
 // Throws kInvalidData where the vocabulary does not fit the model.
 TrainedModel LoadTrained(const std::string& path);
+
+// The data that a model was trained on, wherever it is now: at `hint` if one is given, else where
+// the run says, seen from here or from its folder. Whether it is still the same its fingerprint
+// tells; `hint` may be any data of the same vocabulary. Throws kInvalidData for data that the model
+// cannot read.
+std::shared_ptr<const Dataset> OpenDataOf(const TrainedModel& trained,
+                                          const std::string& hint = "");
 
 // A run with its folder: config.json, log.jsonl, last.safetensors and best.safetensors. Throws
 // where the folder holds a run already and `resume` is not set, or holds another one.

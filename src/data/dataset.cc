@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/error_text.h"
+#include "data/input_files.h"
 #include "data/sentencepiece.h"
 #include "data/sources.h"
 #include "favor/data.h"
@@ -11,10 +12,12 @@
 namespace favor {
 namespace {
 
-constexpr std::array<std::string_view, 4> kSplitNames = {"train", "valid", "test", "held-out"};
+constexpr std::array<std::string_view, kSplits + 1> kSplitNames = {"train", "valid", "test",
+                                                                   "held-out", "all"};
 constexpr std::array<std::string_view, 3> kTasks = {"causal", "masked", "classify"};
 constexpr std::array<std::string_view, 4> kKinds = {"auto", "fasta", "text", "pictures"};
-constexpr std::array<std::string_view, 2> kLayouts = {"clip", "join"};
+constexpr std::array<std::string_view, 3> kLayouts = {"clip", "crop", "join"};
+constexpr std::array<std::string_view, 4> kSplitRules = {"auto", "records", "place", "blocks"};
 constexpr std::array<std::string_view, 2> kAlphabets = {"protein", "dna"};
 constexpr std::string_view kGenerated = "task:";
 
@@ -29,6 +32,7 @@ void CheckFormat(const DataFormat& format) {
   CheckName("kind", format.kind, kKinds);
   CheckName("alphabet", format.alphabet, kAlphabets);
   CheckName("layout", format.layout, kLayouts);
+  CheckName("split_by", format.split_by, kSplitRules);
   if (!(format.valid >= 0) || !(format.test >= 0) || !(format.valid + format.test < 1)) {
     Throw(ErrorCode::kInvalidOption, "shares",
           "given {} to validate and {} to test, expected less than 1 together", format.valid,
@@ -49,6 +53,31 @@ void CheckKind(std::string_view kind, const std::string& source, const DataForma
   only("fasta", "layout", format.layout != standard.layout);
   only("fasta", "held_out", !format.held_out.empty());
   only("text", "tokenizer", !format.tokenizer.empty());
+  if (kind == "text" && format.split_by == "records") {
+    Throw(ErrorCode::kInvalidOption, "split_by",
+          "given records for '{}', which is read as text, expected place or blocks",
+          Printable(source));
+  }
+}
+
+std::string LowerName(const std::string& path) {
+  std::string name = std::filesystem::path(path).filename().string();
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  return name;
+}
+
+bool EndsWith(const std::string& name, std::initializer_list<std::string_view> suffixes) {
+  return std::ranges::any_of(suffixes,
+                             [&](std::string_view suffix) { return name.ends_with(suffix); });
+}
+
+// Formats that are not read but look as if they were.
+void RefuseForeign(const std::string& source) {
+  if (EndsWith(LowerName(source), {".fastq", ".fq"})) {
+    Throw(ErrorCode::kInvalidData, Printable(source),
+          "is FASTQ by its name, expected FASTA: 'seqtk seq -A' makes one of the other");
+  }
 }
 
 }  // namespace
@@ -58,6 +87,7 @@ std::span<const std::string_view> SplitNames() { return kSplitNames; }
 std::span<const std::string_view> TaskNames() { return kTasks; }
 std::span<const std::string_view> KindNames() { return kKinds; }
 std::span<const std::string_view> LayoutNames() { return kLayouts; }
+std::span<const std::string_view> SplitRuleNames() { return kSplitRules; }
 std::span<const std::string_view> AlphabetNames() { return kAlphabets; }
 
 Split SplitNamed(std::string_view name) {
@@ -76,20 +106,16 @@ const BatchRequest& data::CheckedRequest(const BatchRequest& request) {
   return request;
 }
 
-// By the name of the file; what is not known is text.
+// By the name of the file, or of the first of several; what is not known is text.
 std::string KindOf(const std::string& source, const DataFormat& format) {
   if (format.kind != "auto") return format.kind;
-  std::string name = std::filesystem::path(source).filename().string();
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (name.ends_with(".gz")) name.resize(name.size() - 3);
-  const auto ends = [&](std::initializer_list<std::string_view> suffixes) {
-    return std::ranges::any_of(suffixes,
-                               [&](std::string_view suffix) { return name.ends_with(suffix); });
-  };
-  if (ends({".fasta", ".fa", ".faa", ".fna", ".fas"})) return "fasta";
   std::error_code ignored;
-  if (ends({".png", ".npy"}) || std::filesystem::is_directory(source, ignored)) return "pictures";
-  return "text";
+  const bool several =
+      std::filesystem::is_directory(source, ignored) || source.find(',') != std::string::npos;
+  const std::string name = LowerName(several ? data::FileNames(source).front() : source);
+  if (EndsWith(name, {".fasta", ".fa", ".faa", ".fna", ".fas", ".fsa", ".ffn", ".mpfa"}))
+    return "fasta";
+  return EndsWith(name, {".png", ".npy"}) ? "pictures" : "text";
 }
 
 std::shared_ptr<const Vocabulary> VocabularyOf(const std::string& source,
@@ -114,6 +140,7 @@ std::unique_ptr<Dataset> OpenData(const std::string& source, const DataOptions& 
     Throw(ErrorCode::kInvalidOption, "task", "given classify for '{}', expected causal or masked",
           Printable(source));
   }
+  RefuseForeign(source);
   const std::string kind = KindOf(source, options.format);
   CheckKind(kind, source, options.format);
   if (kind == "fasta") return data::OpenFasta(source, options);

@@ -1,4 +1,4 @@
-// FASTA files as data: read once, divided into splits by what records hold or by a list of names.
+// FASTA files as data, divided by what records hold, by place, or by a list of names.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -7,18 +7,27 @@
 #include "core/error_text.h"
 #include "core/hash.h"
 #include "data/fasta.h"
+#include "data/input_files.h"
 #include "data/sources.h"
 
 namespace favor::data {
 namespace {
 
-uint64_t HashOfName(const std::string& name) { return HashOf(std::as_bytes(std::span(name))); }
+// Of a record's name in one of the files: names need not differ between files.
+uint64_t HashOfName(const std::string& name, size_t file) {
+  Hasher hasher;
+  hasher.Add(std::as_bytes(std::span(name)));
+  hasher.Add(file);
+  return hasher.Value();
+}
 
 template <class Visit>
-void ForEachRecord(const std::string& path, const Alphabet& alphabet, const Visit& visit) {
-  io::ByteStream stream(path);
-  FastaReader reader(stream, alphabet);
-  for (FastaRecord record; reader.Next(record);) visit(record);
+void ForEachRecord(const InputFiles& files, const Alphabet& alphabet, const Visit& visit) {
+  for (size_t i = 0; i < files.names().size(); ++i) {
+    io::ByteStream stream = files.Open(i);
+    FastaReader reader(stream, alphabet);
+    for (FastaRecord record; reader.Next(record);) visit(record, i);
+  }
 }
 
 // One name a line.
@@ -37,12 +46,12 @@ std::set<std::string> ReadNames(const std::string& path) {
 }
 
 // Hashes of the sequences that a list holds out: equal ones stay together, whatever their names.
-std::unordered_set<uint64_t> HeldOut(const std::string& path, const std::string& list,
-                                     const Alphabet& alphabet) {
+std::unordered_set<uint64_t> HeldOut(const InputFiles& files, const std::string& path,
+                                     const std::string& list, const Alphabet& alphabet) {
   std::unordered_set<uint64_t> hashes;
   std::set<std::string> missing = ReadNames(list);
   const std::set<std::string> names = missing;
-  ForEachRecord(path, alphabet, [&](const FastaRecord& record) {
+  ForEachRecord(files, alphabet, [&](const FastaRecord& record, size_t) {
     if (!names.contains(record.name)) return;
     missing.erase(record.name);
     hashes.insert(HashOf(std::as_bytes(std::span(record.tokens))));
@@ -55,24 +64,108 @@ std::unordered_set<uint64_t> HeldOut(const std::string& path, const std::string&
   return hashes;
 }
 
-// Hashes of names say that one stands twice; another reading says which.
-void RefuseTwins(const std::string& path, const Alphabet& alphabet, std::vector<uint64_t> hashes) {
+// Hashes of names say that one stands twice in a file; another reading says which.
+void RefuseTwins(const InputFiles& files, const Alphabet& alphabet, std::vector<uint64_t> hashes) {
   std::ranges::sort(hashes);
   std::unordered_set<uint64_t> twice;
   for (size_t i = 1; i < hashes.size(); ++i) {
     if (hashes[i] == hashes[i - 1]) twice.insert(hashes[i]);
   }
   if (twice.empty()) return;
-  std::map<std::string, int64_t> lines;
-  ForEachRecord(path, alphabet, [&](const FastaRecord& record) {
-    if (!twice.contains(HashOfName(record.name))) return;
-    const auto [found, fresh] = lines.emplace(record.name, record.line);
+  std::map<std::pair<size_t, std::string>, int64_t> lines;
+  ForEachRecord(files, alphabet, [&](const FastaRecord& record, size_t file) {
+    if (!twice.contains(HashOfName(record.name, file))) return;
+    const auto [found, fresh] = lines.emplace(std::pair(file, record.name), record.line);
     if (fresh) return;
-    Throw(ErrorCode::kInvalidData, Printable(path),
+    Throw(ErrorCode::kInvalidData, Printable(files.names()[file]),
           "two records have the name '{}': line {} and line {}", Printable(record.name),
           found->second, record.line);
   });
 }
+
+// The letters of DNA are amino acids too: a file that has no others is hardly one of proteins.
+void RefuseDna(const std::string& path, const std::vector<int64_t>& counts,
+               const Alphabet& alphabet) {
+  constexpr int64_t kTelling = 100;  // letters
+  int64_t all = 0, bases = 0;
+  for (size_t i = 0; i < alphabet.letters().size(); ++i) {
+    all += counts[i];
+    if (std::string_view("ACGTN").find(alphabet.letters()[i]) != std::string_view::npos)
+      bases += counts[i];
+  }
+  if (all < kTelling || bases < all) return;
+  Throw(ErrorCode::kInvalidData, Printable(path),
+        "has no letters but A, C, G, T and N and is read as protein, expected alphabet dna");
+}
+
+// Records that are few and long say little when they are divided as a whole.
+constexpr int64_t kFewRecords = 200;
+
+struct Size {
+  int64_t records = 0, tokens = 0;
+};
+
+// What one reading of the files gives.
+class FastaStore {
+ public:
+  FastaStore(const std::string& path, const InputFiles& files, const DataOptions& options,
+             const Alphabet& alphabet)
+      : path_(path), files_(files), format_(options.format), alphabet_(alphabet) {
+    if (!format_.held_out.empty())
+      held_out_ = HeldOut(files, path, format_.held_out, alphabet);
+  }
+
+  // By what records hold.
+  RecordWriter ByRecords() {
+    RecordWriter writer(End());
+    Read([&](const FastaRecord& record, uint64_t hash) {
+      writer.Add(SplitOf(hash, format_), record.tokens);
+    }, writer);
+    return writer;
+  }
+  // By place in all that is not held out by name.
+  RecordWriter ByPlace(bool blocks) {
+    if (size_.records == 0) {
+      RecordWriter ignored(End());
+      Read([](const FastaRecord&, uint64_t) {}, ignored);
+    }
+    const int64_t tokens = size_.tokens + (End() ? size_.records : 0);
+    const Division division = blocks ? Division::Blocks(path_, tokens, format_)
+                                     : Division::Place(path_, tokens, format_);
+    RecordWriter writer(End());
+    Read([&](const FastaRecord& record, uint64_t) { writer.Add(division, record.tokens); }, writer);
+    return writer;
+  }
+  const Size& size() const { return size_; }  // of what was read last and is not held out by name
+
+ private:
+  std::optional<int32_t> End() const {
+    return format_.layout == "join" ? alphabet_.special().end : std::nullopt;
+  }
+
+  template <class Visit>
+  void Read(const Visit& visit, RecordWriter& writer) {
+    size_ = {};
+    std::vector<uint64_t> names;
+    ForEachRecord(files_, alphabet_, [&](const FastaRecord& record, size_t file) {
+      names.push_back(HashOfName(record.name, file));
+      const uint64_t hash = HashOf(std::as_bytes(std::span(record.tokens)));
+      if (held_out_.contains(hash)) return writer.Add(Split::kHeldOut, record.tokens);
+      ++size_.records;
+      size_.tokens += std::ssize(record.tokens);
+      visit(record, hash);
+    });
+    if (names.empty()) Throw(ErrorCode::kInvalidData, Printable(path_), "holds no records");
+    RefuseTwins(files_, alphabet_, std::move(names));
+  }
+
+  const std::string& path_;
+  const InputFiles& files_;
+  const DataFormat& format_;
+  const Alphabet& alphabet_;
+  std::unordered_set<uint64_t> held_out_;
+  Size size_;
+};
 
 }  // namespace
 
@@ -82,25 +175,35 @@ std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& o
     Throw(ErrorCode::kInvalidOption, "alphabet", "given protein for '{}', expected dna",
           Printable(path));
   }
-  const auto alphabet = OpenAlphabet(format.alphabet);
   const bool join = format.layout == "join";
-  std::unordered_set<uint64_t> held_out;
-  if (!format.held_out.empty()) held_out = HeldOut(path, format.held_out, *alphabet);
-  RecordWriter writer(join ? alphabet->special().end : std::nullopt);
-  std::vector<uint64_t> names;
-  ForEachRecord(path, *alphabet, [&](const FastaRecord& record) {
-    names.push_back(HashOfName(record.name));
-    const uint64_t hash = HashOf(std::as_bytes(std::span(record.tokens)));
-    writer.Add(held_out.contains(hash) ? Split::kHeldOut : SplitOf(hash, format), record.tokens);
-  });
-  if (names.empty()) Throw(ErrorCode::kInvalidData, Printable(path), "holds no records");
-  RefuseTwins(path, *alphabet, std::move(names));
+  if (format.split_by == "blocks" && !join) {
+    Throw(ErrorCode::kInvalidOption, "split_by",
+          "given blocks with layout {}, expected join: windows of a stream", format.layout);
+  }
+  const auto alphabet = OpenAlphabet(format.alphabet);
+  const InputFiles files(path);
+  FastaStore store(path, files, options, *alphabet);
+  std::string_view rule = format.split_by;
+  std::optional<RecordWriter> writer;
+  if (rule == "auto" || rule == "records") {
+    rule = "records";
+    writer.emplace(store.ByRecords());
+    const auto& [records, tokens] = store.size();
+    if (format.split_by == "auto" && records < kFewRecords && tokens > records * kBlockTokens)
+      rule = "place";
+  }
+  if (rule != "records") writer.emplace(store.ByPlace(rule == "blocks"));
+  const std::vector<int64_t> counts = writer->TrainCounts(*alphabet);
+  if (format.alphabet == "protein") RefuseDna(path, counts, *alphabet);
   Stored stored{.source = path,
                 .options = options,
                 .vocabulary = alphabet,
                 .unit = format.alphabet == "dna" ? "base" : "residue",
-                .splits = writer.Finish(),
-                .fingerprint = writer.Fingerprint()};
+                .splits = writer->Finish(),
+                .fingerprint = writer->Fingerprint(),
+                .content = writer->Content(),
+                .split_by = rule == "records" ? "records" : rule == "place" ? "place" : "blocks",
+                .train_counts = counts};
   return join ? MakeStreamData(std::move(stored)) : MakeRecordData(std::move(stored));
 }
 

@@ -1,5 +1,7 @@
 #include "data/masking.h"
 
+#include <algorithm>
+
 namespace favor::data {
 namespace {
 
@@ -14,7 +16,10 @@ void MaskToken(const RandomStream& stream, uint64_t i, size_t place, const MaskT
   if (how < kHidden) {
     batch.tokens[place] = tokens.hidden;
   } else if (how < kHidden + kReplaced) {
-    batch.tokens[place] = static_cast<int32_t>(stream.Uniform(3 * i + 2) * tokens.ordinary);
+    const auto drawn = static_cast<int64_t>(stream.Uniform(3 * i + 2) *
+                                            static_cast<double>(tokens.reached.back()));
+    batch.tokens[place] = static_cast<int32_t>(std::ranges::upper_bound(tokens.reached, drawn) -
+                                               tokens.reached.begin());
   }
 }
 
@@ -32,3 +37,25 @@ void MaskBatch(const RandomStream& stream, int64_t first, const MaskTokens& toke
 }
 
 }  // namespace favor::data
+
+namespace favor {
+
+std::string_view Name(MaskKind kind) {
+  constexpr std::string_view kNames[] = {"hidden", "replaced", "kept"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+std::vector<uint8_t> MaskKinds(const Batch& batch, const Vocabulary& vocabulary) {
+  const int32_t hidden = vocabulary.special().hidden;
+  std::vector<uint8_t> kinds;
+  for (size_t i = 0; i < batch.targets.size(); ++i) {
+    const MaskKind kind = batch.tokens[i] == hidden                  ? MaskKind::kHidden
+                          : batch.targets[i] == kNoTarget ||
+                                  batch.tokens[i] == batch.targets[i] ? MaskKind::kKept
+                                                                      : MaskKind::kReplaced;
+    kinds.push_back(static_cast<uint8_t>(kind));
+  }
+  return kinds;
+}
+
+}  // namespace favor

@@ -1,7 +1,11 @@
 // Masked-token modelling: 15 % of tokens are asked for; of these 80 % are hidden, 10 % replaced by
-// another token and 10 % left as they are.
+// a token as frequent as in training, and 10 % kept. (Replacements that training hardly ever shows
+// would give themselves away.)
 #ifndef FAVOR_DATA_MASKING_H_
 #define FAVOR_DATA_MASKING_H_
+
+#include <cstdint>
+#include <span>
 
 #include "favor/data.h"
 #include "favor/random.h"
@@ -9,8 +13,10 @@
 namespace favor::data {
 
 struct MaskTokens {
-  int32_t hidden;    // stands for a hidden token
-  int32_t ordinary;  // tokens 0 … ordinary − 1 may replace another
+  int32_t hidden;  // stands for a hidden token
+  // reached[t] = Σ_{s ≤ t} frequency of token s: t replaces with probability proportional to its
+  // frequency.
+  std::span<const int64_t> reached;
 };
 
 // batch.tokens are whole sequences, numbered from `first`; sets targets and hides. A pure function

@@ -4,6 +4,7 @@
 
 #include "core/error_text.h"
 #include "core/hash.h"
+#include "data/input_files.h"
 #include "data/sources.h"
 #include "io/npy_bytes.h"
 #include "io/png.h"
@@ -21,33 +22,50 @@ struct PictureSize {
   std::string Text() const { return fmt::format("{} × {} × {}", height, width, channels); }
 };
 
-// Takes pictures one at a time and divides them by what they hold.
+// Takes pictures one at a time and divides them by what they hold, or by place: the last ones are
+// held out, which keeps apart what stands together, such as pieces of one photograph.
 class PictureWriter {
  public:
-  explicit PictureWriter(const DataFormat& format) : format_(format) {}
+  PictureWriter(const std::string& path, int64_t pictures, const DataFormat& format)
+      : format_(format) {
+    if (format.split_by == "blocks")
+      Throw(ErrorCode::kInvalidOption, "split_by",
+            "given blocks for pictures, expected records or place");
+    if (format.split_by == "place") division_ = Division::Place(path, pictures, format);
+  }
 
   void Add(std::span<const uint8_t> pixels) {
-    writer_.Add(SplitOf(HashOf(std::as_bytes(pixels)), format_), pixels);
+    const Split split = division_ ? division_->At(pictures_).split
+                                  : SplitOf(HashOf(std::as_bytes(pixels)), format_);
+    writer_.Add(split, pixels);
+    ++pictures_;
   }
   std::unique_ptr<Dataset> Finish(const std::string& path, const DataOptions& options,
                                   const PictureSize& size) {
+    const auto vocabulary = OpenVocabulary("pixels");
     return MakeRecordData({.source = path,
                            .options = options,
-                           .vocabulary = OpenVocabulary("pixels"),
+                           .vocabulary = vocabulary,
                            .unit = "dimension",
                            .splits = writer_.Finish(),
                            .fingerprint = size.Text() + " pixels, " + writer_.Fingerprint(),
+                           .content = size.Text() + " pixels, " + writer_.Content(),
+                           .split_by = division_ ? "place" : "records",
+                           .shape = size.Text(),
+                           .train_counts = writer_.TrainCounts(*vocabulary),
                            .length = size.Pixels()});
   }
 
  private:
   const DataFormat& format_;
+  std::optional<Division> division_;
+  int64_t pictures_ = 0;
   RecordWriter writer_{std::nullopt};
 };
 
 std::unique_ptr<Dataset> OpenFiles(const std::string& path, const std::vector<std::string>& files,
                                    const DataOptions& options) {
-  PictureWriter writer(options.format);
+  PictureWriter writer(path, std::ssize(files), options.format);
   PictureSize size;
   for (const std::string& file : files) {
     const io::Picture picture = io::ReadPng(file);
@@ -65,14 +83,8 @@ std::unique_ptr<Dataset> OpenFiles(const std::string& path, const std::vector<st
 
 // The pictures of a folder by name; whatever else lies there is a mistake of someone.
 std::vector<std::string> PicturesIn(const std::string& folder) {
-  std::vector<std::string> files;
+  std::vector<std::string> files = FileNames(folder);
   std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-    if (!at->path().filename().string().starts_with('.')) files.push_back(at->path().string());
-  if (error) Throw(ErrorCode::kIo, Printable(folder), "cannot be read: {}", error.message());
-  if (files.empty())
-    Throw(ErrorCode::kInvalidData, Printable(folder), "given an empty folder, expected PNG files");
-  std::ranges::sort(files);
   for (const std::string& file : files) {
     std::string extension = fs::path(file).extension().string();
     std::ranges::transform(extension, extension.begin(),
@@ -99,7 +111,7 @@ std::unique_ptr<Dataset> OpenArray(const std::string& path, const DataOptions& o
   if (shape.Elements() == 0) refuse("at least one picture of one pixel");
   if (size.Pixels() > io::kMostPictureBytes)
     refuse(fmt::format("pictures of at most {} bytes", io::kMostPictureBytes));
-  PictureWriter writer(options.format);
+  PictureWriter writer(path, shape[0], options.format);
   std::vector<uint8_t> pixels(static_cast<size_t>(size.Pixels()));
   for (int64_t i = 0; i < shape[0]; ++i) {
     array.Read(i * size.Pixels(), pixels);

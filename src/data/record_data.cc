@@ -1,7 +1,8 @@
-// Sequences that are whole records, cut at the length: proteins, pictures. Training goes through
-// all of them in an order that is drawn anew for each round; evaluation reads them as they are
-// stored.
+// Sequences that are records, or pieces of records: proteins, pictures. Training goes through all
+// records in an order that is drawn anew for each round; evaluation has one order for ever.
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "core/error_text.h"
 #include "data/permutation.h"
@@ -10,16 +11,26 @@
 namespace favor::data {
 namespace {
 
+// A piece of a record: the sequence begins at place `first` of "<begin> a b c <end>" (causal) or
+// of "a b c" (masked).
+struct Piece {
+  const StoredSplit* part;
+  int64_t record, first;
+};
+
 class RecordData : public StoredData {
  public:
   explicit RecordData(Stored stored)
-      : StoredData(std::move(stored)), special_(stored_.vocabulary->special()) {}
+      : StoredData(std::move(stored)),
+        special_(stored_.vocabulary->special()),
+        crop_(stored_.options.format.layout == "crop") {}
 
   int64_t Length(int64_t asked) const override {
     for (const Split split : {Split::kTrain, Split::kValid}) {
       if (Part(split).records() == 0) {
         Throw(ErrorCode::kInvalidData, Printable(stored_.source),
-              "the {} split holds no record: more records, or other shares, are needed",
+              "the {} split holds no record: more records, other shares, or another split_by are "
+              "needed",
               Name(split));
       }
     }
@@ -33,43 +44,103 @@ class RecordData : public StoredData {
 
   Batch TrainBatch(const BatchRequest& request) const override {
     Length(CheckedRequest(request).length == stored_.length ? 0 : request.length);
-    const int64_t records = Part(Split::kTrain).records();
-    std::vector<int64_t> chosen;
+    const StoredSplit& part = Part(Split::kTrain);
+    const int64_t records = part.records();
+    const RandomStream crops(stored_.options.seed, "crops");
+    std::vector<Piece> pieces;
     for (int64_t i = 0; i < request.batch; ++i) {
       const int64_t place = request.index * request.batch + i;
       const Permutation order(RandomStream(stored_.options.seed, "order of records")
                                   .Child(static_cast<uint64_t>(place / records)),
                               records);
-      chosen.push_back(order.At(place % records));
+      Piece piece{&part, order.At(place % records), 0};
+      if (crop_) {
+        const int64_t places =
+            std::max<int64_t>(0, Targets(part.RecordTokens(piece.record)) - request.length) + 1;
+        piece.first = static_cast<int64_t>(crops.Uniform(static_cast<uint64_t>(place)) *
+                                           static_cast<double>(places));
+      }
+      pieces.push_back(piece);
     }
-    return Rows(Split::kTrain, chosen, request);
+    return Rows(Split::kTrain, pieces, request);
   }
 
-  int64_t Batches(Split split, int64_t batch, int64_t) const override {
-    return (Part(split).records() + batch - 1) / batch;
+  int64_t Batches(Split split, int64_t batch, int64_t length) const override {
+    return (Sequences(split, length) + batch - 1) / batch;
   }
 
   Batch EvalBatch(Split split, const BatchRequest& request) const override {
     const int64_t first = CheckedRequest(request).index * request.batch;
-    std::vector<int64_t> chosen;
-    for (int64_t i = first; i < std::min(Part(split).records(), first + request.batch); ++i)
-      chosen.push_back(i);
-    return Rows(split, chosen, request);
+    const int64_t all = Sequences(split, request.length);
+    std::vector<Piece> pieces;
+    for (int64_t i = first; i < std::min(all, first + request.batch); ++i)
+      pieces.push_back(PieceAt(split, InOrder(split, i, all), request.length));
+    return Rows(split, pieces, request);
   }
 
  private:
+  // Targets of a record of `tokens` tokens.
+  int64_t Targets(int64_t tokens) const { return tokens + (causal() && special_.end ? 1 : 0); }
+
+  // Sums of the pieces of records, of all parts of a split; crops alone.
+  std::shared_ptr<const std::vector<int64_t>> PieceEnds(Split split, int64_t length) const {
+    const std::lock_guard lock(mutex_);
+    auto& ends = piece_ends_[{split, length}];
+    if (ends == nullptr) {
+      auto sums = std::make_shared<std::vector<int64_t>>();
+      int64_t sum = 0;
+      for (const StoredSplit& part : Parts(split)) {
+        for (int64_t i = 0, begin = 0; i < part.records(); ++i) {
+          const auto end = static_cast<int64_t>(part.ends.At(i));
+          sum += (Targets(end - begin) + length - 1) / length;
+          sums->push_back(sum);
+          begin = end;
+        }
+      }
+      ends = std::move(sums);
+    }
+    return ends;
+  }
+
+  int64_t Sequences(Split split, int64_t length) const {
+    if (crop_) {
+      const auto ends = PieceEnds(split, length);
+      return ends->empty() ? 0 : ends->back();
+    }
+    int64_t count = 0;
+    for (const StoredSplit& part : Parts(split)) count += part.records();
+    return count;
+  }
+
+  Piece PieceAt(Split split, int64_t number, int64_t length) const {
+    int64_t record = number, first = 0;
+    if (crop_) {
+      const auto ends = PieceEnds(split, length);
+      record = std::ranges::upper_bound(*ends, number) - ends->begin();
+      first = (number - (record == 0 ? 0 : (*ends)[static_cast<size_t>(record - 1)])) * length;
+    }
+    for (const StoredSplit& part : Parts(split)) {
+      if (record < part.records()) return {&part, record, first};
+      record -= part.records();
+    }
+    Throw(ErrorCode::kInvalidOption, "batch", "beyond the end of the {} split", Name(split));
+  }
+
   // causal: "<begin> a b c" is asked for "a b c <end>". masked: "a b c".
-  Batch Rows(Split split, const std::vector<int64_t>& records, const BatchRequest& request) const {
+  Batch Rows(Split split, const std::vector<Piece>& pieces, const BatchRequest& request) const {
     const auto length = static_cast<size_t>(request.length);
-    Batch batch{.batch = static_cast<int64_t>(records.size()), .length = request.length};
-    for (const int64_t index : records) {
-      std::vector<int32_t> row = Part(split).Record(index, request.length);
+    Batch batch{.batch = std::ssize(pieces), .length = request.length};
+    for (const Piece& piece : pieces) {
+      // Tokens that are asked for, and the one before them.
+      std::vector<int32_t> row = piece.part->Record(piece.record, piece.first, request.length);
       if (causal()) {
         std::vector<int32_t> targets = row;
         if (targets.size() < length && special_.end) targets.push_back(*special_.end);
         targets.resize(length, kNoTarget);
         batch.targets.insert(batch.targets.end(), targets.begin(), targets.end());
-        row.insert(row.begin(), *special_.begin);
+        row.insert(row.begin(), piece.first == 0
+                                    ? *special_.begin
+                                    : piece.part->Record(piece.record, piece.first - 1, 1).at(0));
         if (row.size() > length) row.pop_back();
       }
       const size_t used = row.size();
@@ -86,6 +157,10 @@ class RecordData : public StoredData {
   }
 
   SpecialTokens special_;
+  bool crop_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::pair<Split, int64_t>, std::shared_ptr<const std::vector<int64_t>>>
+      piece_ends_;
 };
 
 }  // namespace

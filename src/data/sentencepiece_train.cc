@@ -10,6 +10,7 @@
 
 #include "core/error_text.h"
 #include "core/utf8.h"
+#include "data/input_files.h"
 #include "data/sentencepiece.h"
 #include "data/sentencepiece_log.h"
 #include "data/text_file.h"
@@ -162,7 +163,7 @@ void QuietSentencePiece() {
 }
 
 SentencePieceResult TrainSentencePiece(const SentencePieceTraining& training) {
-  const auto file = OpenPlain(training.source);
+  const auto file = InputFiles(training.source).Plain();
   const std::vector<Part> parts = Sample(*file, training.most_bytes);
   Sentences sentences;
   for (const Part& part : parts) {

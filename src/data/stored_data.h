@@ -3,8 +3,10 @@
 #define FAVOR_DATA_STORED_DATA_H_
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/token_store.h"
 #include "favor/data.h"
@@ -17,18 +19,25 @@ struct Stored {
   std::shared_ptr<const Vocabulary> vocabulary;
   std::string_view unit;  // that a token stands for
   StoredSplits splits;
-  std::string fingerprint;
-  int64_t length = 0;  // of every sequence; 0: the caller's choice
+  std::string fingerprint, content;
+  std::string_view split_by;
+  std::string shape;                  // of pictures
+  std::vector<int64_t> train_counts;  // of each token
+  int64_t length = 0;                 // of every sequence; 0: the caller's choice
 };
 
 class StoredData : public Dataset {
  public:
-  explicit StoredData(Stored stored) : stored_(std::move(stored)) {}
+  explicit StoredData(Stored stored);
 
   std::string Fingerprint() const override { return stored_.fingerprint; }
+  std::string Content() const override { return stored_.content; }
+  std::string_view SplitBy() const override { return stored_.split_by; }
+  std::string Shape() const override { return stored_.shape; }
+  std::vector<int64_t> TrainCounts() const override { return stored_.train_counts; }
   const Vocabulary* vocabulary() const override { return stored_.vocabulary.get(); }
   std::string_view Unit() const override { return stored_.unit; }
-  SplitSummary Summary(Split split) const override { return Part(split).summary; }
+  SplitSummary Summary(Split split) const override;
   int64_t vocab() const override { return stored_.vocabulary->size(); }
   int64_t classes() const override { return 0; }
 
@@ -37,11 +46,18 @@ class StoredData : public Dataset {
 
   bool causal() const { return stored_.options.task == "causal"; }
   const StoredSplit& Part(Split split) const { return stored_.splits[static_cast<size_t>(split)]; }
+  // The parts that make up a split: one, or all of them for kAll.
+  std::span<const StoredSplit> Parts(Split split) const;
+  // Number `place` of the `count` sequences of a split in the order in which they are evaluated.
+  static int64_t InOrder(Split split, int64_t place, int64_t count);
   // Hides tokens of a batch that holds the sequences of a request. By the number of a sequence:
   // masks do not depend on how many share a batch.
   void Mask(Split split, const BatchRequest& request, Batch& batch) const;
 
   Stored stored_;
+
+ private:
+  std::vector<int64_t> reached_;  // sums of train_counts over ordinary tokens: what may replace
 };
 
 }  // namespace favor::data

@@ -1,9 +1,11 @@
-// Text, as bytes or through a SentencePiece model. The end of the file is held out.
+// Text, as bytes or through a SentencePiece model, divided by place or by blocks.
 #include <algorithm>
 #include <array>
 
 #include "core/error_text.h"
+#include "core/hash.h"
 #include "core/utf8.h"
+#include "data/input_files.h"
 #include "data/sentencepiece.h"
 #include "data/sources.h"
 #include "data/text_file.h"
@@ -11,73 +13,163 @@
 namespace favor::data {
 namespace {
 
-using Cuts = std::array<int64_t, 4>;  // between train, valid and test
+constexpr size_t kParts = 3;  // train, valid and test: text has no list of names to hold out
 
-// Bytes stay in the file.
-void ReadBytes(const std::shared_ptr<const io::InputFile>& file, const Cuts& cuts, Stored& stored) {
-  stored.vocabulary = OpenVocabulary("bytes");
-  stored.unit = "byte";
+struct Text {
+  std::shared_ptr<const io::InputFile> file;
+  int64_t bytes = 0;
+};
+
+// The same for all vocabularies.
+std::string ContentOf(const Text& text) {
   Hasher hasher;
-  for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+  ForEachPiece(*text.file, 0, text.bytes,
+               [&](std::string_view piece) { hasher.Add(std::as_bytes(std::span(piece))); });
+  return fmt::format("{} bytes, {:016x}", text.bytes, hasher.Value());
+}
+
+// A zero byte is no text, whatever its encoding; UTF-16 has many.
+void RefuseBinary(const Text& text, const std::string& source) {
+  std::string start(static_cast<size_t>(std::min<int64_t>(text.bytes, 1 << 16)), '\0');
+  text.file->ReadAt(0, std::as_writable_bytes(std::span(start)));
+  if (const size_t zero = start.find('\0'); zero != std::string::npos) {
+    Throw(ErrorCode::kInvalidData, Printable(source),
+          "byte {} is 0, as in binary files, expected text (kind text reads any bytes)", zero + 1);
+  }
+}
+
+// Where text is divided by place: at the beginning of a line or of a code point, the same for all
+// vocabularies.
+std::array<int64_t, kParts + 1> Cuts(const Text& text, const Stored& stored) {
+  const auto ends = Division::Place(stored.source, text.bytes, stored.options.format).ends();
+  std::array<int64_t, kParts + 1> cuts{};
+  for (size_t i = 0; i < kParts; ++i) cuts[i + 1] = NextBoundary(*text.file, ends[i], text.bytes);
+  return cuts;
+}
+
+// Bytes stay in the file if each split is one run of it.
+void BytesByPlace(const Text& text, Stored& stored) {
+  const auto cuts = Cuts(text, stored);
+  for (size_t i = 0; i < kParts; ++i) {
     StoredSplit& split = stored.splits[i];
     const int64_t size = cuts[i + 1] - cuts[i];
     TextCounter counter;
-    ForEachPiece(*file, cuts[i], cuts[i + 1], [&](std::string_view piece) {
+    ForEachPiece(*text.file, cuts[i], cuts[i + 1], [&](std::string_view piece) {
       counter.Add(piece);
-      hasher.Add(std::as_bytes(std::span(piece)));
+      if (i > 0) return;
+      for (const char c : piece) ++stored.train_counts[static_cast<unsigned char>(c)];
     });
-    split.tokens = NumberFile(file, 1, cuts[i], size);
-    split.summary = {.records = 1, .tokens = size, .lengths = {{size, 1}}};
+    split.tokens = NumberFile(text.file, 1, cuts[i], size);
+    split.summary = {.records = size > 0 ? 1 : 0, .tokens = size};
+    if (size > 0) split.summary.lengths[size] = 1;
     counter.Store(split.summary);
   }
-  stored.fingerprint = fmt::format("{} bytes, {:016x}", cuts.back(), hasher.Value());
 }
 
-// Pieces are written to scratch files. Cuts move to where text may be divided.
-void ReadPieces(const io::InputFile& file, Cuts cuts, Stored& stored) {
-  stored.vocabulary = OpenSentencePiece(stored.options.format.tokenizer);
-  stored.unit = "piece";
-  for (int64_t& cut : cuts) cut = NextBoundary(file, cut, cuts.back());
-  Hasher hasher;
-  for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-    NumberFileWriter tokens(ItemBytes(stored.vocabulary->size()));
-    TextCounter counter;
-    ForEachRun(file, cuts[i], cuts[i + 1], [&](std::string_view run, int64_t place) {
-      CheckUtf8(run, stored.source, place);
-      counter.Add(run);
-      hasher.Add(std::as_bytes(std::span(run)));
-      tokens.Append(stored.vocabulary->Encode(run, stored.source));
-    });
-    const int64_t size = tokens.size();
-    StoredSplit& split = stored.splits[i];
-    split.tokens = tokens.Finish();
-    split.summary = {.records = 1, .tokens = size, .lengths = {{size, 1}}};
-    counter.Store(split.summary);
+// Writes pieces of text as tokens, each to the split that it belongs to.
+class TextWriter {
+ public:
+  explicit TextWriter(const Stored& stored) : stored_(stored) {
+    for (auto& writer : writers_)
+      writer = std::make_unique<StreamWriter>(stored.vocabulary->size());
   }
-  stored.fingerprint = fmt::format("{} bytes, {:016x}, {}", cuts.back(), hasher.Value(),
-                                   stored.vocabulary->Fingerprint());
+
+  void Add(Split split, std::string_view text) {
+    const auto part = static_cast<size_t>(split);
+    const bool follows = last_ == split;
+    const std::vector<int32_t> tokens = stored_.vocabulary->Encode(text, stored_.source);
+    counters_[part].Add(text, follows);
+    writers_[part]->Append(tokens, follows);
+    tokens_ += std::ssize(tokens);
+    last_ = split;
+  }
+  int64_t tokens() const { return tokens_; }  // of all splits
+
+  void Finish(Stored& stored) {
+    stored.train_counts = writers_[0]->counts();
+    for (size_t i = 0; i < kParts; ++i) {
+      stored.splits[i] = writers_[i]->Finish();
+      counters_[i].Store(stored.splits[i].summary);
+    }
+  }
+
+ private:
+  const Stored& stored_;
+  std::array<std::unique_ptr<StreamWriter>, kParts> writers_;
+  std::array<TextCounter, kParts> counters_;
+  std::optional<Split> last_;
+  int64_t tokens_ = 0;
+};
+
+void BytesByBlocks(const Text& text, Stored& stored) {
+  const Division division = Division::Blocks(stored.source, text.bytes, stored.options.format);
+  TextWriter writer(stored);
+  for (int64_t begin = 0; begin < text.bytes;) {
+    const Division::Run run = division.At(begin);
+    const int64_t end = std::min(run.end, text.bytes);
+    ForEachPiece(*text.file, begin, end,
+                 [&](std::string_view piece) { writer.Add(run.split, piece); });
+    begin = end;
+  }
+  writer.Finish(stored);
+}
+
+// Pieces are written to scratch files; text is divided where it may be.
+void PiecesByPlace(const Text& text, Stored& stored) {
+  const auto cuts = Cuts(text, stored);
+  TextWriter writer(stored);
+  for (size_t i = 0; i < kParts; ++i) {
+    ForEachRun(*text.file, cuts[i], cuts[i + 1], [&](std::string_view run, int64_t place) {
+      CheckUtf8(run, stored.source, place);
+      writer.Add(static_cast<Split>(i), run);
+    });
+  }
+  writer.Finish(stored);
+}
+
+// A block ends with the first line behind its 8,192nd token.
+void PiecesByBlocks(const Text& text, Stored& stored) {
+  TextWriter writer(stored);
+  int64_t block = 0, tokens_before = 0;
+  ForEachRun(*text.file, 0, text.bytes, [&](std::string_view run, int64_t place) {
+    CheckUtf8(run, stored.source, place);
+    while (!run.empty()) {
+      const Split split = Division::SplitOfBlock(block);
+      const size_t cut = NextCut(run, /*last=*/true);
+      writer.Add(split, run.substr(0, cut));
+      run.remove_prefix(cut);
+      if (writer.tokens() - tokens_before < kBlockTokens) continue;
+      tokens_before = writer.tokens();
+      ++block;
+    }
+  });
+  Division::Blocks(stored.source, writer.tokens(), stored.options.format);  // enough of them?
+  writer.Finish(stored);
 }
 
 }  // namespace
 
 std::unique_ptr<Dataset> OpenText(const std::string& path, const DataOptions& options) {
-  const auto file = OpenPlain(path);
-  const auto bytes = static_cast<int64_t>(file->Size().value_or(0));
-  const auto share = [&](double part) {
-    return static_cast<int64_t>(part * static_cast<double>(bytes));
-  };
-  const int64_t test = share(options.format.test), valid = share(options.format.valid);
-  if (valid < 2) {
-    Throw(ErrorCode::kInvalidData, Printable(path),
-          "given {} bytes of text, of which {} are to validate, expected at least 2 of these",
-          bytes, valid);
-  }
-  const Cuts cuts = {0, bytes - valid - test, bytes - test, bytes};
+  Text text{.file = InputFiles(path).Plain()};
+  text.bytes = static_cast<int64_t>(text.file->Size().value_or(0));
+  if (text.bytes == 0) Throw(ErrorCode::kInvalidData, Printable(path), "holds no text");
+  if (options.format.kind == "auto") RefuseBinary(text, path);
+  const bool bytes = options.format.tokenizer.empty();
+  const bool blocks = options.format.split_by == "blocks";
   Stored stored{.source = path, .options = options};
-  if (options.format.tokenizer.empty()) {
-    ReadBytes(file, cuts, stored);
+  stored.vocabulary = bytes ? OpenVocabulary("bytes") : OpenSentencePiece(options.format.tokenizer);
+  stored.unit = bytes ? "byte" : "piece";
+  stored.split_by = blocks ? "blocks" : "place";
+  stored.content = ContentOf(text);
+  stored.fingerprint = fmt::format(
+      "{}, {}{}", stored.content,
+      blocks ? "blocks" : fmt::format("place {} {}", options.format.valid, options.format.test),
+      bytes ? "" : ", " + stored.vocabulary->Fingerprint());
+  stored.train_counts.resize(static_cast<size_t>(stored.vocabulary->size()));
+  if (bytes) {
+    (blocks ? BytesByBlocks : BytesByPlace)(text, stored);
   } else {
-    ReadPieces(*file, cuts, stored);
+    (blocks ? PiecesByBlocks : PiecesByPlace)(text, stored);
   }
   return MakeStreamData(std::move(stored));
 }

@@ -3,21 +3,11 @@
 #include <algorithm>
 
 #include "core/utf8.h"
-#include "io/byte_stream.h"
-#include "io/scratch_file.h"
 
 namespace favor::data {
 
-std::shared_ptr<const io::InputFile> OpenPlain(const std::string& path) {
-  io::ByteStream stream(path);
-  if (!stream.compressed()) return std::make_shared<const io::InputFile>(path);
-  io::ScratchFile scratch;
-  for (std::string_view piece = stream.Next(); !piece.empty(); piece = stream.Next())
-    scratch.Append(std::as_bytes(std::span(piece)));
-  return scratch.Finish();
-}
-
-void TextCounter::Add(std::string_view text) {
+void TextCounter::Add(std::string_view text, bool follows) {
+  if (!follows) between_ = true;
   for (const char c : text) {
     const bool space = c == ' ' || (c >= '\t' && c <= '\r');
     words_ += !space && between_ ? 1 : 0;

@@ -14,9 +14,6 @@
 
 namespace favor::data {
 
-// The file itself, or what a compressed one holds.
-std::shared_ptr<const io::InputFile> OpenPlain(const std::string& path);
-
 // Bytes [begin, end) of a file, a piece at a time.
 template <class Visit>
 void ForEachPiece(const io::InputFile& file, int64_t begin, int64_t end, const Visit& visit) {
@@ -32,7 +29,8 @@ void ForEachPiece(const io::InputFile& file, int64_t begin, int64_t end, const V
 // Counts words and code points as they pass.
 class TextCounter {
  public:
-  void Add(std::string_view text);
+  // `follows`: what was added before; else a word begins anew.
+  void Add(std::string_view text, bool follows = true);
   void Store(SplitSummary& summary) const;
 
  private:

@@ -41,6 +41,12 @@ double SplitSummary::TokensPerCharacter() const {
   return characters == 0 ? 0 : static_cast<double>(tokens) / static_cast<double>(characters);
 }
 
+double SplitSummary::ShareBeyond(int64_t most) const {
+  int64_t beyond = 0;
+  for (const auto& [length, count] : lengths) beyond += count * std::max<int64_t>(0, length - most);
+  return tokens == 0 ? 0 : static_cast<double>(beyond) / static_cast<double>(tokens);
+}
+
 namespace data {
 namespace {
 
@@ -94,18 +100,40 @@ NumberFile NumberFileWriter::Finish() { return {file_.Finish(), item_bytes_, 0, 
 
 int ItemBytes(int64_t count) { return count <= 256 ? 1 : count <= 65536 ? 2 : 4; }
 
-std::vector<int32_t> StoredSplit::Record(int64_t index, int64_t most) const {
+int64_t StoredSplit::RecordTokens(int64_t index) const {
   const auto begin = index == 0 ? 0 : static_cast<int64_t>(ends.At(index - 1));
-  const auto end = static_cast<int64_t>(ends.At(index));
-  std::vector<int32_t> record(static_cast<size_t>(std::min(most, end - begin)));
-  tokens.Read(begin, record);
+  return static_cast<int64_t>(ends.At(index)) - begin;
+}
+
+std::vector<int32_t> StoredSplit::Record(int64_t index, int64_t first, int64_t most) const {
+  const auto begin = index == 0 ? 0 : static_cast<int64_t>(ends.At(index - 1));
+  const int64_t have = static_cast<int64_t>(ends.At(index)) - begin - first;
+  std::vector<int32_t> record(static_cast<size_t>(std::clamp<int64_t>(have, 0, most)));
+  tokens.Read(begin + first, record);
   return record;
 }
 
-Split SplitOf(uint64_t hash, const DataFormat& format) {
-  const double place = static_cast<double>(hash >> 11) * 0x1p-53;
-  if (place < format.test) return Split::kTest;
-  return place < format.test + format.valid ? Split::kValid : Split::kTrain;
+StreamWriter::StreamWriter(int64_t vocab)
+    : tokens_(ItemBytes(vocab)), counts_(static_cast<size_t>(vocab)) {}
+
+void StreamWriter::Append(std::span<const int32_t> tokens, bool follows) {
+  if (tokens.empty()) return;
+  tokens_.Append(tokens);
+  for (const int32_t token : tokens) ++counts_[static_cast<size_t>(token)];
+  if (follows && !run_ends_.empty()) run_ends_.pop_back();
+  run_ends_.push_back(tokens_.size());
+}
+
+StoredSplit StreamWriter::Finish() {
+  StoredSplit split{.tokens = tokens_.Finish(), .run_ends = std::move(run_ends_)};
+  int64_t begin = 0;
+  for (const int64_t end : split.run_ends) {
+    ++split.summary.lengths[end - begin];
+    begin = end;
+  }
+  split.summary.records = std::ssize(split.run_ends);
+  split.summary.tokens = split.tokens.size();
+  return split;
 }
 
 RecordWriter::RecordWriter(std::optional<int32_t> end) : end_(end) {
@@ -114,28 +142,72 @@ RecordWriter::RecordWriter(std::optional<int32_t> end) : end_(end) {
   for (int i = 0; i < kSplits; ++i) parts_.push_back(std::make_unique<Part>(item_bytes));
 }
 
-void RecordWriter::Add(Split split, std::span<const uint8_t> tokens) {
+// Tokens of one split; `last`: the end of their record.
+void RecordWriter::Append(Split split, std::span<const uint8_t> tokens, bool last) {
   Part& part = *parts_[static_cast<size_t>(split)];
   part.tokens.Append(tokens);
-  if (end_) part.tokens.Append(static_cast<uint64_t>(*end_));
+  if (end_ && last) part.tokens.Append(static_cast<uint64_t>(*end_));
   part.ends.Append(static_cast<uint64_t>(part.tokens.size()));
+  if (split == Split::kTrain) {
+    for (const uint8_t token : tokens) ++train_counts_[token];
+    train_ends_ += last || !end_ ? 1 : 0;
+  }
   hasher_.Add(std::as_bytes(tokens));
   hasher_.Add(static_cast<uint64_t>(split));
-  ++records_;
   ++part.summary.records;
   part.summary.tokens += static_cast<int64_t>(tokens.size());
   ++part.summary.lengths[static_cast<int64_t>(tokens.size())];
 }
 
+void RecordWriter::Add(Split split, std::span<const uint8_t> tokens) {
+  ++records_;
+  content_.Add(std::as_bytes(tokens));
+  Append(split, tokens, /*last=*/true);
+}
+
+void RecordWriter::Add(const Division& division, std::span<const uint8_t> tokens) {
+  ++records_;
+  content_.Add(std::as_bytes(tokens));
+  for (size_t begin = 0; begin < tokens.size();) {
+    const Division::Run run = division.At(place_);
+    const size_t count = std::min(tokens.size() - begin, static_cast<size_t>(run.end - place_));
+    const bool last = begin + count == tokens.size();
+    Append(run.split, tokens.subspan(begin, count), last);
+    Part& part = *parts_[static_cast<size_t>(run.split)];
+    if (open_ == run.split) part.run_ends.pop_back();
+    part.run_ends.push_back(part.tokens.size());
+    open_ = run.split;
+    begin += count;
+    place_ += static_cast<int64_t>(count) + (end_ && last ? 1 : 0);
+  }
+}
+
 StoredSplits RecordWriter::Finish() {
   StoredSplits splits;
-  for (size_t i = 0; i < splits.size(); ++i)
-    splits[i] = {parts_[i]->tokens.Finish(), parts_[i]->ends.Finish(), parts_[i]->summary};
+  for (size_t i = 0; i < splits.size(); ++i) {
+    splits[i] = {.tokens = parts_[i]->tokens.Finish(),
+                 .ends = parts_[i]->ends.Finish(),
+                 .run_ends = parts_[i]->run_ends,
+                 .summary = parts_[i]->summary};
+  }
   return splits;
+}
+
+std::string RecordWriter::Content() const {
+  return fmt::format("{} records, {:016x}", records_, content_.Value());
 }
 
 std::string RecordWriter::Fingerprint() const {
   return fmt::format("{} records, {:016x}", records_, hasher_.Value());
+}
+
+std::vector<int64_t> RecordWriter::TrainCounts(const Vocabulary& vocabulary) const {
+  std::vector<int64_t> counts(static_cast<size_t>(vocabulary.size()));
+  std::copy_n(train_counts_.begin(),
+              std::min(train_counts_.size(), static_cast<size_t>(vocabulary.ordinary())),
+              counts.begin());
+  if (const auto end = vocabulary.special().end) counts[static_cast<size_t>(*end)] = train_ends_;
+  return counts;
 }
 
 }  // namespace data

@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/hash.h"
+#include "data/division.h"
 #include "favor/data.h"
 #include "io/input_file.h"
 #include "io/scratch_file.h"
@@ -55,36 +58,65 @@ int ItemBytes(int64_t count);  // of the smallest numbers that hold 0 … count 
 struct StoredSplit {
   NumberFile tokens;
   NumberFile ends;  // of records in `tokens`
+  // Ends of runs of tokens that follow each other in the data: no window reaches across. Streams
+  // alone; empty: one run.
+  std::vector<int64_t> run_ends;
   SplitSummary summary;
 
   int64_t records() const { return ends.size(); }
-  // The first tokens of a record, at most `most`.
-  std::vector<int32_t> Record(int64_t index, int64_t most) const;
+  int64_t RecordTokens(int64_t index) const;
+  // Tokens of a record from `first` on, at most `most`.
+  std::vector<int32_t> Record(int64_t index, int64_t first, int64_t most) const;
 };
 using StoredSplits = std::array<StoredSplit, kSplits>;
 
-// Which split a record belongs to, by a hash of what it holds.
-Split SplitOf(uint64_t hash, const DataFormat& format);
+// Writes one split of a stream: runs of tokens, and which of them follow each other.
+class StreamWriter {
+ public:
+  explicit StreamWriter(int64_t vocab);
+  // `follows`: the run before is continued; else windows do not reach from one into the other.
+  void Append(std::span<const int32_t> tokens, bool follows);
+  const std::vector<int64_t>& counts() const { return counts_; }  // of each token
+  StoredSplit Finish();
+
+ private:
+  NumberFileWriter tokens_;
+  std::vector<int64_t> run_ends_, counts_;
+};
 
 class RecordWriter {
  public:
   // Records hold tokens below 256; with an `end`, that token follows each of them in the stream.
   explicit RecordWriter(std::optional<int32_t> end);
+  // A whole record of one split. Windows of a stream reach from record to record of a split.
   void Add(Split split, std::span<const uint8_t> tokens);
+  // A record that is divided by place in the stream of all records, end tokens included: its pieces
+  // count as records. Windows reach only over what follows each other there.
+  void Add(const Division& division, std::span<const uint8_t> tokens);
   StoredSplits Finish();
-  std::string Fingerprint() const;
+  std::string Content() const;      // of records
+  std::string Fingerprint() const;  // of records and their splits
+  // How often each token stands in the train split, [vocab]. Behind each record comes an end token
+  // if the vocabulary has one; in a stream, not behind pieces that another split continues.
+  std::vector<int64_t> TrainCounts(const Vocabulary& vocabulary) const;
 
  private:
   struct Part {
     explicit Part(int item_bytes) : tokens(item_bytes), ends(8) {}
     NumberFileWriter tokens, ends;
+    std::vector<int64_t> run_ends;
     SplitSummary summary;
   };
 
+  void Append(Split split, std::span<const uint8_t> tokens, bool last);
+
   std::optional<int32_t> end_;
   std::vector<std::unique_ptr<Part>> parts_;
-  Hasher hasher_;
-  int64_t records_ = 0;
+  std::array<int64_t, 256> train_counts_{};
+  Hasher content_, hasher_;
+  int64_t train_ends_ = 0;
+  int64_t records_ = 0, place_ = 0;  // place_: in the stream of all records
+  std::optional<Split> open_;        // the split whose run may be continued, by place
 };
 
 }  // namespace favor::data

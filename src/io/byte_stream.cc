@@ -98,6 +98,12 @@ struct ByteStream::Impl {
 
   // Compressed bytes as they stand in the file.
   std::string_view NextRaw() {
+    if (shared != nullptr) {
+      raw.resize(std::min(kPiece, shared->Size().value_or(0) - shared_place));
+      shared->ReadAt(static_cast<int64_t>(shared_place), std::as_writable_bytes(std::span(raw)));
+      shared_place += raw.size();
+      return {raw.data(), raw.size()};
+    }
     if (!file) return std::exchange(memory, {});
     raw.resize(kPiece);
     const size_t count = file->Read(std::as_writable_bytes(std::span(raw)));
@@ -152,6 +158,8 @@ struct ByteStream::Impl {
 
   std::string name;
   std::optional<InputFile> file;
+  std::shared_ptr<const InputFile> shared;
+  size_t shared_place = 0;
   std::string_view memory, pending;
   std::vector<char> raw, out;
   bool gzip = false, inside = true, finished = false;
@@ -163,6 +171,13 @@ struct ByteStream::Impl {
 ByteStream::ByteStream(const std::string& path) : impl_(std::make_unique<Impl>(path)) {
   CheckRegularFile(path);
   impl_->file.emplace(path);
+  impl_->Open();
+  if (impl_->gzip) impl_->ahead.emplace([impl = impl_.get()] { return impl->Inflated(); });
+}
+
+ByteStream::ByteStream(std::shared_ptr<const InputFile> file, const std::string& name)
+    : impl_(std::make_unique<Impl>(name)) {
+  impl_->shared = std::move(file);
   impl_->Open();
   if (impl_->gzip) impl_->ahead.emplace([impl = impl_.get()] { return impl->Inflated(); });
 }

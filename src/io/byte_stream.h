@@ -8,10 +8,14 @@
 
 namespace favor::io {
 
+class InputFile;
+
 class ByteStream {
  public:
   // Throws kIo where the file cannot be read or is a pipe or device.
   explicit ByteStream(const std::string& path);
+  // A file that is open, from its beginning; others may read it too. `name` stands for its path.
+  ByteStream(std::shared_ptr<const InputFile> file, const std::string& name);
   // Bytes in memory, which must outlive the stream; `name` stands for the path in errors.
   ByteStream(std::string_view bytes, const std::string& name);
   ~ByteStream();

@@ -3,6 +3,7 @@
 #ifndef FAVOR_LAB_BASELINES_H_
 #define FAVOR_LAB_BASELINES_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,18 +17,20 @@ struct BaselineOptions {
   std::string task = "causal";       // that the data were opened with
   int64_t length = 0;                // of sequences; 0: the data's default
   Split split = Split::kValid;       // to evaluate
-  int64_t most_tokens = 20'000'000;  // targets of the train split that are counted, the first ones
-  int64_t eval_tokens = 500'000;     // targets that are evaluated, the first ones
+  int64_t most_tokens = 20'000'000;  // targets of the train split that are counted
+  int64_t eval_tokens = 500'000;     // targets that are evaluated
   bool quiet = true;                 // no progress on stderr
 };
 
-// "uniform": all of the vocabulary is equally likely, special tokens too, as for a network whose
-// logits are all 0; its `correct` is what guessing gets right on average. "empirical" ("most
-// frequent" of classes): the frequencies of targets. "2-gram", "3-gram", "4-gram": NgramModel, with
-// tokens of the same sequence alone as context; not for masked tokens and classes.
+// "uniform": all targets that occur, in what was counted or is evaluated, are equally likely; its
+// `correct` is what guessing gets right on average. "empirical" ("most frequent" of classes): the
+// frequencies of targets. "2-gram" and so on: NgramModel, with tokens of the same sequence alone as
+// context, up to the order that the targets suffice for. Of masked tokens instead "shown token": the
+// frequencies of targets behind what stands in their place.
 struct Baseline {
   std::string name;
   Score score;
+  std::array<Score, kMaskKinds> by_kind = {};  // of masked tokens
 };
 
 struct TargetCount {
@@ -43,7 +46,12 @@ struct Baselines {
   bool all_counted = true, all_evaluated = true;
 };
 
-// Throws kInvalidData where a split asks for nothing.
+// The highest order of n-grams that `targets` suffice for: about one target for each of the n-grams
+// that `different` equally frequent tokens make, times 4; from 4 to 8 for small alphabets.
+int OrderFor(int64_t vocab, int64_t targets, double different);
+
+// Throws kInvalidData if a split asks for nothing. What is not read as a whole ends with the first
+// sequence that has reached the number of targets.
 Baselines MeasureBaselines(const Dataset& data, const BaselineOptions& options);
 
 }  // namespace favor::lab

@@ -7,7 +7,10 @@ namespace {
 
 constexpr int kKeyBits = 64;
 
+constexpr int64_t kSmallVocab = 32;
+
 int TokenBits(int64_t vocab) {
+  if (vocab <= kSmallVocab) return 5;
   if (vocab <= int64_t{1} << 16) return 16;
   return vocab <= int64_t{1} << 21 ? 21 : 32;
 }
@@ -29,15 +32,29 @@ std::span<const int32_t> Last(std::span<const int32_t> context, int most) {
 
 }  // namespace
 
+int NgramCounts::MostOrder(int64_t vocab) {
+  return vocab <= kSmallVocab ? 8 : std::min(4, kKeyBits / TokenBits(vocab));
+}
+
 NgramCounts::NgramCounts(int64_t vocab, int order)
     : vocab_(vocab),
-      order_(std::clamp(order, 1, std::min(kMostOrder, kKeyBits / TokenBits(vocab)))),
+      order_(std::clamp(order, 1, MostOrder(vocab))),
       bits_(TokenBits(vocab)),
       keys_(static_cast<size_t>(order_)) {}
 
 void NgramCounts::Add(std::span<const int32_t> context, int32_t target) {
   const std::span<const int32_t> seen = Last(context, order_ - 1);
   keys_[seen.size()].push_back(PackTokens(seen, bits_) << bits_ | static_cast<uint32_t>(target));
+}
+
+void NgramCounts::Limit(int order) {
+  if (order >= order_) return;
+  order_ = std::max(order, 1);
+  std::vector<uint64_t>& kept = keys_[static_cast<size_t>(order_) - 1];
+  for (size_t i = static_cast<size_t>(order_); i < keys_.size(); ++i) {
+    for (const uint64_t key : keys_[i]) kept.push_back(key & LowMask(order_, bits_));
+  }
+  keys_.resize(static_cast<size_t>(order_));
 }
 
 NgramModel::NgramModel(NgramCounts counts) : vocab_(counts.vocab_), bits_(counts.bits_) {

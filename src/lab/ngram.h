@@ -18,11 +18,12 @@ namespace favor::lab {
 // Collects targets with what stands before them; 8 bytes each.
 class NgramCounts {
  public:
-  static constexpr int kMostOrder = 4;
+  // The highest order: 8 for alphabets of up to 32 tokens, else 4; n-grams are numbers of 64 bits,
+  // so 3 above 65,536 tokens and 2 above 2,097,152.
+  static int MostOrder(int64_t vocab);
 
-  // Tokens are 0 … vocab − 1. n-grams are numbers of 64 bits: `order` falls to 3 for vocabularies
-  // above 65,536 and to 2 above 2,097,152.
-  NgramCounts(int64_t vocab, int order = kMostOrder);
+  // Tokens are 0 … vocab − 1; `order` falls to MostOrder.
+  NgramCounts(int64_t vocab, int order);
 
   int64_t vocab() const { return vocab_; }
   int order() const { return order_; }
@@ -30,6 +31,8 @@ class NgramCounts {
   // `context`: the tokens before the target, oldest first, of which the last order − 1 count; a
   // shorter one is counted for the lower orders alone.
   void Add(std::span<const int32_t> context, int32_t target);
+  // Falls to a lower order.
+  void Limit(int order);
 
  private:
   friend class NgramModel;

@@ -96,7 +96,7 @@ std::vector<std::string> FilesOf(const RunConfig& config, const std::string& fol
   std::vector<std::string> files = {config.format.tokenizer, config.format.held_out};
   if (!config.data.starts_with("task:")) files.push_back(config.data);
   for (const std::string_view name : {models::kConfigName, models::kLastName, models::kBestName,
-                                      models::kLogName, models::kTokenizerName})
+                                      models::kLogName, models::kTokenizerName, models::kHeldOutName})
     files.push_back((std::filesystem::path(folder) / name).string());
   return files;
 }
@@ -111,7 +111,11 @@ RunFolder ReadRunFolder(const std::string& path) {
 
 std::string CommandOf(const RunConfig& config, const std::string& out) {
   RunConfig standard;
-  standard.format.kind = KindOf(config.data, standard.format);  // what auto gives
+  // What auto gives.
+  standard.format.kind = config.data.find(',') == std::string::npos
+                             ? KindOf(config.data, standard.format)
+                             : config.format.kind;
+  standard.format.split_by = config.format.kind == "text" ? "place" : "records";
   const Json have = Json::parse(ToJson(config)), usual = Json::parse(ToJson(standard));
   std::string command = "favor train";
   const auto add = [&](const std::string& key, const Json& value, const Json& normal) {

@@ -80,7 +80,7 @@ std::unique_ptr<Network> Checkpoint::MakeNetwork() const {
 
 void Checkpoint::ReadInto(Network& network) const {
   CheckShapes(network.parameters());
-  network.Redraw(redraw_);
+  network.Redraw(seed_, redraw_);
   for (const auto& parameter : network.parameters().all()) {
     Read(parameter->name, parameter->value);
     if (!AllFinite(parameter->value))

@@ -16,7 +16,8 @@ namespace favor::models {
 
 constexpr std::string_view kLastName = "last.safetensors", kBestName = "best.safetensors",
                            kConfigName = "config.json", kLogName = "log.jsonl",
-                           kTokenizerName = "tokenizer.model", kReportName = "report.html";
+                           kTokenizerName = "tokenizer.model", kHeldOutName = "held_out.txt",
+                           kReportName = "report.html";
 constexpr size_t kMaxConfigBytes = 1 << 20;
 
 // What a checkpoint says beside its numbers.
@@ -55,8 +56,8 @@ class Checkpoint {
   void Read(const std::string& name, View to) const;
   // A network with these weights. Nothing is allocated before all shapes are known to fit.
   std::unique_ptr<Network> MakeNetwork() const;
-  // The weights, and ω of the same draw, into a network of this config and seed. Nothing changes
-  // before all shapes are known to fit.
+  // The weights, and ω of the same draw, into a network of this config. Nothing changes before all
+  // shapes are known to fit.
   void ReadInto(Network& network) const;
 
  private:

@@ -58,6 +58,22 @@ Score LanguageModel::Forward(const Batch& batch, const layers::Pass& pass,
   return Loss(batch, pass, /*grad_scale=*/0, buffers);
 }
 
+std::vector<Score> LanguageModel::ForwardGroups(const Batch& batch,
+                                                std::span<const uint8_t> groups,
+                                                const layers::Pass& pass,
+                                                PassBuffers& buffers) const {
+  const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
+  std::vector<Score> scores(groups.empty() ? 0 : size_t{*std::ranges::max_element(groups)} + 1);
+  for (size_t group = 0; group < scores.size(); ++group) {
+    std::vector<int32_t> targets = batch.targets;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      if (groups[i] != group) targets[i] = kNoTarget;
+    }
+    scores[group] = HeadLoss(hidden, targets, pass, /*grad_scale=*/0, buffers);
+  }
+  return scores;
+}
+
 Score LanguageModel::ForwardBackward(const Batch& batch, const layers::Pass& pass,
                                      double grad_scale, PassBuffers& buffers) {
   const Score score = Loss(batch, pass, grad_scale, buffers);
@@ -89,8 +105,14 @@ Tensor LanguageModel::ForwardLast(const Batch& batch, const layers::Pass& pass, 
 
 Score LanguageModel::Loss(const Batch& batch, const layers::Pass& pass, double grad_scale,
                           PassBuffers& buffers) const {
-  const Context& context = pass.context;
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
+  return HeadLoss(hidden, batch.targets, pass, grad_scale, buffers);
+}
+
+Score LanguageModel::HeadLoss(const ConstView& hidden, std::span<const int32_t> targets,
+                              const layers::Pass& pass, double grad_scale,
+                              PassBuffers& buffers) const {
+  const Context& context = pass.context;
   const PassBuffers::Head& head = buffers.head;
   const View grad_hidden = buffers.activations.grad;
   if (grad_scale != 0) {
@@ -117,10 +139,10 @@ Score LanguageModel::Loss(const Batch& batch, const layers::Pass& pass, double g
     places.clear();
     asked.clear();
   };
-  for (size_t i = 0; i < batch.targets.size(); ++i) {
-    if (batch.targets[i] == kNoTarget) continue;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i] == kNoTarget) continue;
     places.push_back(static_cast<int64_t>(i));
-    asked.push_back(batch.targets[i]);
+    asked.push_back(targets[i]);
     if (static_cast<int64_t>(asked.size()) == head.logits.size(0)) flush();
   }
   flush();

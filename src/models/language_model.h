@@ -13,6 +13,8 @@ class LanguageModel : public Network {
  protected:
   PassBuffers::Head PlanHead(layers::Arena& arena, const Transformer::Shape& shape) const override;
   Score Forward(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const override;
+  std::vector<Score> ForwardGroups(const Batch& batch, std::span<const uint8_t> groups,
+                                   const layers::Pass& pass, PassBuffers& buffers) const override;
   Score ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                         PassBuffers& buffers) override;
   Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,
@@ -27,6 +29,9 @@ class LanguageModel : public Network {
   // gradients of the output weights and, in activations.grad, of the last rows.
   Score Loss(const Batch& batch, const layers::Pass& pass, double grad_scale,
              PassBuffers& buffers) const;
+  // The same of the last rows, `hidden`.
+  Score HeadLoss(const ConstView& hidden, std::span<const int32_t> targets,
+                 const layers::Pass& pass, double grad_scale, PassBuffers& buffers) const;
 
   layers::Parameter* output_;  // [vocab, width]; the embedding's where they are tied
 };

@@ -50,6 +50,15 @@ Score Model::Evaluate(const Batch& batch, const Context& context) const {
                         });
 }
 
+std::vector<Score> Model::EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups,
+                                         const Context& context) const {
+  return buffers_->With(
+      [&] { return network().MakeBuffers(); },
+      [&](models::PassBuffers& buffers) {
+        return network().EvaluateGroups(batch, groups, {.context = context}, buffers);
+      });
+}
+
 ModelSummary Summarize(const ModelConfig& config) {
   const auto network = models::Network::Make(config, {.shapes_only = true});
   ModelSummary summary{.parameters = network->parameters().Count()};

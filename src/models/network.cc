@@ -77,6 +77,11 @@ void Network::Redraw(uint64_t redraw) {
   body_.Redraw(options_.seed, redraw);
 }
 
+void Network::Redraw(uint64_t seed, uint64_t redraw) {
+  options_.seed = seed;
+  Redraw(redraw);
+}
+
 void Network::Check(const Batch& batch) const { CheckBatch(batch, config_, /*targets=*/true); }
 
 void Network::Prepare(const Transformer::Shape& shape, PassBuffers& buffers) const {
@@ -102,13 +107,32 @@ int64_t Network::PlannedBytes(const Transformer::Shape& shape) const {
   return arena.Bytes();
 }
 
-Score Network::Evaluate(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const {
+void Network::PrepareToEvaluate(const Batch& batch, PassBuffers& buffers) const {
   CheckBatch(batch, config_, /*targets=*/true);
   // A pass for gradients needs more memory, but has it already while training.
   const Transformer::Shape& shape = buffers.activations.shape;
   if (!shape.training || shape.batch != batch.batch || shape.length != batch.length)
     Prepare({.batch = batch.batch, .length = batch.length}, buffers);
+}
+
+Score Network::Evaluate(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const {
+  PrepareToEvaluate(batch, buffers);
   return Forward(batch, pass, buffers);
+}
+
+std::vector<Score> Network::EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups,
+                                           const layers::Pass& pass, PassBuffers& buffers) const {
+  if (groups.size() != batch.targets.size()) {
+    Throw(ErrorCode::kInvalidOption, "groups", "given {}, expected one for each of {} targets",
+          groups.size(), batch.targets.size());
+  }
+  PrepareToEvaluate(batch, buffers);
+  return ForwardGroups(batch, groups, pass, buffers);
+}
+
+std::vector<Score> Network::ForwardGroups(const Batch&, std::span<const uint8_t>,
+                                          const layers::Pass&, PassBuffers&) const {
+  Throw(ErrorCode::kInvalidOption, "groups", "given for a classifier, expected a language model");
 }
 
 Tensor Network::Logits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "favor/data.h"
 #include "favor/model.h"
@@ -37,6 +38,7 @@ class Network {
 
   // ω number `redraw` of every layer.
   void Redraw(uint64_t redraw);
+  void Redraw(uint64_t seed, uint64_t redraw);  // of another seed from now on
   uint64_t redraw() const { return redraw_; }
   uint64_t seed() const { return options_.seed; }
 
@@ -44,6 +46,9 @@ class Network {
   PassBuffers MakeBuffers(bool recompute = false) const { return {options_.type, recompute}; }
 
   Score Evaluate(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
+  // A score for each group of targets, groups[i] being that of targets[i].
+  std::vector<Score> EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups,
+                                    const layers::Pass& pass, PassBuffers& buffers) const;
   Tensor Logits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
   // Adds grad_scale times the gradient of the summed loss to the gradients of parameters.
   Score EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
@@ -76,6 +81,9 @@ class Network {
                                      const Transformer::Shape& shape) const = 0;
   virtual Score Forward(const Batch& batch, const layers::Pass& pass,
                         PassBuffers& buffers) const = 0;
+  // Throws kInvalidOption unless overridden.
+  virtual std::vector<Score> ForwardGroups(const Batch& batch, std::span<const uint8_t> groups,
+                                           const layers::Pass& pass, PassBuffers& buffers) const;
   virtual Score ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                                 PassBuffers& buffers) = 0;
   virtual Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,
@@ -91,6 +99,7 @@ class Network {
 
  private:
   void Count(const Transformer::Shape& shape, layers::Arena& arena) const;
+  void PrepareToEvaluate(const Batch& batch, PassBuffers& buffers) const;
 
   uint64_t redraw_ = 0;
 };

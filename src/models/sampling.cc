@@ -79,10 +79,10 @@ int32_t Sample(std::span<const float> logits, const SamplingOptions& options, ui
   return tokens[count - 1];
 }
 
-std::vector<int32_t> Prompt(const Vocabulary& vocabulary, std::string_view text,
-                            const std::string& who) {
+std::vector<int32_t> Prompt(const Vocabulary& vocabulary, std::optional<int32_t> start,
+                            std::string_view text, const std::string& who) {
   std::vector<int32_t> tokens = vocabulary.Encode(text, who);
-  if (const auto begin = vocabulary.special().begin) tokens.insert(tokens.begin(), *begin);
+  if (start) tokens.insert(tokens.begin(), *start);
   return tokens;
 }
 

@@ -64,11 +64,16 @@ std::vector<Field> DataFields(RunConfig& c) {
 std::vector<Field> FormatFields(DataFormat& c) {
   return {
       {"kind",
-       "What the file holds; auto: by its name (.fasta .fa .faa .fna .fas, .png .npy, else text)",
+       "What the file holds; auto: by its name (.fasta .fa .faa .fna .fas .fsa .ffn .mpfa, .png .npy, else text)",
        ChoiceField{&c.kind, List(KindNames())}},
       {"alphabet", "Of FASTA", ChoiceField{&c.alphabet, List(AlphabetNames())}},
-      {"layout", "Of FASTA: records cut at the length, or joined and read in windows",
+      {"layout",
+       "Of FASTA: records cut at the length, random pieces of them, or joined and read in windows",
        ChoiceField{&c.layout, List(LayoutNames())}},
+      {"split_by",
+       "What divides the data: a hash of each record, its place (the end is held out), or blocks "
+       "(one in 20 is held out)",
+       ChoiceField{&c.split_by, List(SplitRuleNames())}},
       {"tokenizer", "Of text: a SentencePiece model; none: bytes",
        TextField{&c.tokenizer, "M.model"}},
       {"valid_share", "Share of the data to validate with", NumberField{&c.valid, 0, 0.9}},

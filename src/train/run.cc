@@ -14,6 +14,7 @@
 #include "io/folder_lock.h"
 #include "io/input_file.h"
 #include "models/checkpoint.h"
+#include "train/run_data.h"
 #include "train/run_log.h"
 
 namespace favor {
@@ -28,7 +29,8 @@ bool Exists(const fs::path& path) {
 
 constexpr std::string_view kFilesOfARun[] = {models::kConfigName,    models::kLastName,
                                              models::kBestName,      models::kLogName,
-                                             models::kTokenizerName, models::kReportName};
+                                             models::kTokenizerName, models::kHeldOutName,
+                                             models::kReportName};
 
 // What a run writes must not be what it reads: a file of its own name, or a folder of pictures
 // around it.
@@ -135,12 +137,15 @@ class Run {
  private:
   std::string Path(std::string_view name) const { return (folder_ / name).string(); }
 
-  // A run that goes on has its own copy of the tokenizer; null: the data as the config says.
-  static std::shared_ptr<const Dataset> DataOf(RunConfig config, const TrainOptions& options) {
-    const fs::path copy = fs::path(options.out) / models::kTokenizerName;
-    if (!options.resume || config.format.tokenizer.empty() || !Exists(copy)) return nullptr;
-    config.format.tokenizer = copy.string();
-    return OpenData(config);
+  // The data of a run that is resumed may have moved; null: the data as the config says.
+  static std::shared_ptr<const Dataset> DataOf(const RunConfig& config,
+                                               const TrainOptions& options) {
+    const fs::path last = fs::path(options.out) / models::kLastName;
+    if (!options.resume || !Exists(last)) return nullptr;
+    const models::Checkpoint checkpoint(last.string());
+    return train::FindData(config, options.out,
+                           train::DataRecord::FromJson(ParseJson(checkpoint.info().state)),
+                           options.data);
   }
 
   // An evaluation that asks for nothing would end the run when it comes.
@@ -166,9 +171,12 @@ class Run {
         io::WriteFileAtomically(Path(models::kConfigName), ToJson(trainer_.config()));
       return;
     }
-    // A copy: without it the model's tokens would mean nothing.
-    if (const std::string& tokenizer = trainer_.config().format.tokenizer; !tokenizer.empty())
-      io::WriteFileAtomically(Path(models::kTokenizerName), io::ReadRegularFile(tokenizer));
+    // Copies: without them the model's tokens, and what was held out, would not be known.
+    const DataFormat& format = trainer_.config().format;
+    for (const auto& [path, name] : {std::pair(&format.tokenizer, models::kTokenizerName),
+                                     std::pair(&format.held_out, models::kHeldOutName)}) {
+      if (!path->empty()) io::WriteFileAtomically(Path(name), io::ReadRegularFile(*path));
+    }
     io::WriteFileAtomically(Path(models::kConfigName), ToJson(trainer_.config()));
     SaveLast();
   }

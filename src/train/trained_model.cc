@@ -4,40 +4,69 @@
 #include "core/json.h"
 #include "favor/train.h"
 #include "models/checkpoint.h"
+#include "train/run_data.h"
 
 namespace favor {
 
 TrainedModel LoadTrained(const std::string& path) {
   const auto checkpoint = models::OpenCheckpoint(path);
+  const std::string& name = checkpoint->name();
   RunConfig config;
-  ReadRunConfig(checkpoint->info().config, checkpoint->name(), config);
-  // The run's own copy, where it is: the file that it was made from may be gone.
-  const auto copy =
-      std::filesystem::path(checkpoint->name()).parent_path() / models::kTokenizerName;
-  std::error_code ignored;
-  if (!config.format.tokenizer.empty() && std::filesystem::exists(copy, ignored))
-    config.format.tokenizer = copy.string();
+  ReadRunConfig(checkpoint->info().config, name, config);
+  if (config.data.empty()) {
+    Throw(ErrorCode::kInvalidData, Printable(name),
+          "holds a model alone, not what its tokens stand for, expected a checkpoint of a run");
+  }
+  train::UseCopies(std::filesystem::path(name).parent_path().string(), config.format);
   auto vocabulary = VocabularyOf(config.data, config.format);
   Model model(checkpoint->MakeNetwork());
   if (vocabulary->size() != model.config().vocab) {
-    Throw(ErrorCode::kInvalidData, Printable(checkpoint->name()),
+    Throw(ErrorCode::kInvalidData, Printable(name),
           "has a vocabulary of {} tokens, but {} of '{}' has {}", model.config().vocab,
           vocabulary->name(), Printable(config.data), vocabulary->size());
   }
-  const auto state = ParseJson(checkpoint->info().state);
-  if (state.is_object() && state.contains("vocabulary") &&
-      state["vocabulary"] != vocabulary->Fingerprint()) {
-    Throw(ErrorCode::kInvalidData, Printable(checkpoint->name()),
+  const Json state = ParseJson(checkpoint->info().state);
+  const train::DataRecord record = train::DataRecord::FromJson(state);
+  if (!record.vocabulary.empty() && record.vocabulary != vocabulary->Fingerprint()) {
+    Throw(ErrorCode::kInvalidData, Printable(name),
           "was trained with another vocabulary than that of '{}'",
           Printable(config.format.tokenizer.empty() ? config.data : config.format.tokenizer));
   }
+  const bool step = state.is_object() && state.contains("step") &&
+                    state["step"].is_number_unsigned() && state["step"] <= INT64_MAX;
+  const auto start = train::StartToken(config, *vocabulary, record);
+  auto unseen = record.Unseen(vocabulary->size());
   return {.config = config,
           .model = std::move(model),
           .vocabulary = std::move(vocabulary),
-          .path = checkpoint->name(),
-          .fingerprint = state.is_object() && state.contains("data") && state["data"].is_string()
-                             ? state["data"].get<std::string>()
-                             : ""};
+          .path = name,
+          .step = step ? state["step"].get<int64_t>() : 0,
+          .fingerprint = record.fingerprint,
+          .content = record.content,
+          .shape = record.shape,
+          .data_from_here = record.from_here,
+          .start = start,
+          .unseen = std::move(unseen)};
+}
+
+std::shared_ptr<const Dataset> OpenDataOf(const TrainedModel& trained, const std::string& hint) {
+  const auto data = train::FindData(
+      trained.config, std::filesystem::path(trained.path).parent_path().string(),
+      {.fingerprint = trained.fingerprint, .content = trained.content, .from_here = trained.data_from_here},
+      hint);
+  const std::string& name = hint.empty() ? trained.config.data : hint;
+  const ModelConfig& model = trained.model.config();
+  if (data->vocab() != model.vocab || data->classes() != model.classes) {
+    Throw(ErrorCode::kInvalidData, Printable(name),
+          "has {} tokens and {} classes, but the model was trained with {} and {}", data->vocab(),
+          data->classes(), model.vocab, model.classes);
+  }
+  if (!trained.shape.empty() && data->Shape() != trained.shape) {
+    Throw(ErrorCode::kInvalidData, Printable(name),
+          "holds pictures of {} (height, width, channels), but the model was trained on {}",
+          data->Shape(), trained.shape);
+  }
+  return data;
 }
 
 }  // namespace favor

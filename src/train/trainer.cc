@@ -1,14 +1,15 @@
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "core/error_text.h"
 #include "core/json.h"
 #include "favor/train.h"
 #include "models/checkpoint.h"
+#include "models/config_fields.h"
 #include "models/network.h"
 #include "train/adamw.h"
 #include "train/config_fields.h"
+#include "train/run_data.h"
 #include "train/schedule.h"
 
 namespace favor {
@@ -18,6 +19,8 @@ namespace {
 RunConfig Complete(RunConfig config, const Dataset& data) {
   // Kept by name: files may be gone when the model is used.
   if (!config.data.starts_with("task:")) config.format.kind = KindOf(config.data, config.format);
+  if (config.format.split_by == "auto" && !data.SplitBy().empty())
+    config.format.split_by = data.SplitBy();
   config.training.length = data.Length(config.training.length);
   const auto derive = [](const char* key, int64_t from_data, int64_t& in_config) {
     if (in_config != 0 && in_config != from_data) {
@@ -79,16 +82,18 @@ struct Trainer::Impl {
                             buffers);
   }
 
-  models::CheckpointInfo Info(const std::string& note) {
+  models::CheckpointInfo Info(const std::string& note, const std::string& path) {
     const Json parsed = ParseJson(note);
     if (parsed.is_discarded())
       Throw(ErrorCode::kInvalidOption, "note", "given '{}', expected JSON", Printable(note));
-    const Json state = {
-        {"step", step},
-        {"tokens", tokens},
-        {"data", data->Fingerprint()},
-        {"vocabulary", data->vocabulary() == nullptr ? "" : data->vocabulary()->Fingerprint()},
-        {"note", parsed}};
+    Json state = train::DataRecord::Of(*data, config.data, path).ToJson();
+    state["step"] = step;
+    state["tokens"] = tokens;
+    state["note"] = parsed;
+    // Where ω came from, if not from this run (StartFrom).
+    const uint64_t seed = model.network().seed();
+    if (seed != static_cast<uint64_t>(config.training.seed)) state["omega_seed"] = seed;
+    if (first_redraw > 0) state["first_redraw"] = first_redraw;
     return {.config = config_text, .state = state.dump()};
   }
 
@@ -108,19 +113,13 @@ struct Trainer::Impl {
   train::AdamW optimizer;
   models::PassBuffers buffers;  // of evaluations too: those of the same shape need no memory more
   int64_t step = 0, tokens = 0;
+  uint64_t first_redraw = 0;  // number of ω's draw at the first step
 };
 
 std::unique_ptr<Dataset> OpenData(const RunConfig& config) {
   if (config.data.empty())
     Throw(ErrorCode::kInvalidOption, "data",
           "given nothing, expected a file, a folder or task:NAME,key=value,…");
-  const std::filesystem::path path(config.data);
-  std::error_code ignored;
-  if (!config.data.starts_with("task:") && path.is_relative() &&
-      !std::filesystem::exists(path, ignored)) {
-    Throw(ErrorCode::kIo, Printable(config.data),
-          "there is no such file here (paths of a run are relative to where the command is given)");
-  }
   return OpenData(config.data, {.task = config.task,
                                 .seed = static_cast<uint64_t>(config.training.seed),
                                 .format = config.format});
@@ -144,11 +143,28 @@ const Model& Trainer::model() const { return impl_->model; }
 int64_t Trainer::step() const { return impl_->step; }
 int64_t Trainer::tokens() const { return impl_->tokens; }
 
+void Trainer::StartFrom(const Model& model) {
+  Impl& t = *impl_;
+  if (t.step > 0)
+    Throw(ErrorCode::kInvalidOption, "start", "given after {} steps, expected before the first",
+          t.step);
+  if (models::ToJson(model.config()) != models::ToJson(t.config.model))
+    Throw(ErrorCode::kInvalidOption, "start",
+          "given a model of another config, expected that of the run");
+  const auto& from = model.network().parameters().all();
+  const auto& to = t.model.network().parameters().all();
+  for (size_t i = 0; i < to.size(); ++i)
+    std::copy_n(from[i]->value.Data<float>(), to[i]->shape.Elements(), to[i]->value.Data<float>());
+  t.first_redraw = model.network().redraw();
+  t.model.network().Redraw(model.network().seed(), t.first_redraw);
+}
+
 StepReport Trainer::Step() {
   Impl& t = *impl_;
   const TrainConfig& config = t.config.training;
   models::Network& network = t.model.network();
-  const auto redraw = static_cast<uint64_t>(config.redraw == 0 ? 0 : t.step / config.redraw);
+  const uint64_t redraw =
+      t.first_redraw + static_cast<uint64_t>(config.redraw == 0 ? 0 : t.step / config.redraw);
   if (redraw != network.redraw()) network.Redraw(redraw);
 
   std::vector<Batch> batches;
@@ -212,12 +228,12 @@ Score Trainer::Evaluate(Split split, int64_t batches) {
 }
 
 void Trainer::Save(const std::string& path, const std::string& note) const {
-  models::WriteCheckpoint(path, impl_->model.network(), impl_->Info(note),
+  models::WriteCheckpoint(path, impl_->model.network(), impl_->Info(note, path),
                           impl_->optimizer.State());
 }
 
 void Trainer::SaveModel(const std::string& path) const {
-  models::WriteCheckpoint(path, impl_->model.network(), impl_->Info("{}"));
+  models::WriteCheckpoint(path, impl_->model.network(), impl_->Info("{}", path));
 }
 
 std::string Trainer::Load(const std::string& path) {
@@ -238,10 +254,13 @@ std::string Trainer::Load(const std::string& path) {
     Throw(ErrorCode::kInvalidData, Printable(path), "damaged checkpoint: no state of training");
   if (state["data"] != impl_->data->Fingerprint()) {
     Throw(ErrorCode::kInvalidData, Printable(impl_->config.data),
-          "the data has changed since the run began");
+          "is not the data that the run began with, or is divided in another way");
   }
   models::Network& network = impl_->model.network();
-  if (checkpoint.seed() != network.seed()) {
+  const uint64_t seed = number("omega_seed", INT64_MAX)
+                            ? state["omega_seed"].get<uint64_t>()
+                            : static_cast<uint64_t>(impl_->config.training.seed);
+  if (checkpoint.seed() != seed) {
     Throw(ErrorCode::kInvalidData, Printable(path),
           "damaged checkpoint: its seed is not that of its config");
   }
@@ -252,6 +271,7 @@ std::string Trainer::Load(const std::string& path) {
   impl_->config_text = checkpoint.info().config;
   impl_->step = state["step"].get<int64_t>();
   impl_->tokens = state["tokens"].get<int64_t>();
+  impl_->first_redraw = number("first_redraw", INT64_MAX) ? state["first_redraw"].get<uint64_t>() : 0;
   return state["note"].dump();
 }
 

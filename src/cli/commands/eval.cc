@@ -1,10 +1,6 @@
 // favor eval: how well a model predicts data it has not learned from.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <map>
-
 #include "cli/command.h"
 #include "cli/context_options.h"
 #include "cli/files.h"
@@ -13,97 +9,142 @@
 #include "core/notice.h"
 #include "core/progress.h"
 #include "favor/train.h"
+#include "lab/evaluation.h"
 
 namespace favor::cli {
 namespace {
 
 struct Arguments {
-  std::string model, data, split = "valid";
+  std::string model, data, split;
   int64_t batch = 0, length = 0, batches = 0;
   ContextArguments run;
   bool json = false, quiet = false;
 };
 
-void Run(const Arguments& a) {
-  TrainedModel trained = LoadTrained(a.model);
-  RunConfig& run = trained.config;  // that the model was trained with
-  const Model& model = trained.model;
-  if (!a.data.empty()) {
-    run.data = a.data;
-    run.format.held_out.clear();  // a list of the run's own data
+struct Subject {
+  std::shared_ptr<const Dataset> data;
+  std::string name;      // of the data
+  bool own = true;       // it is the data that the model was trained on
+  std::string split;
+};
+
+// Data that the model was trained on is divided as it was then; other data is taken whole unless a
+// split is named.
+Subject Open(const Arguments& a, TrainedModel& trained) {
+  Subject subject{.name = a.data.empty() ? trained.config.data : a.data, .split = a.split};
+  const bool task = subject.name.starts_with("task:");
+  if (!a.data.empty() && !task && (a.split.empty() || a.split == Name(Split::kAll))) {
+    const DataFormat divided = trained.config.format;
+    DataFormat& whole = trained.config.format;
+    whole.valid = whole.test = 0;
+    whole.split_by = "auto";
+    subject.data = OpenDataOf(trained, a.data);
+    subject.own = !trained.content.empty() && subject.data->Content() == trained.content;
+    subject.split = Name(Split::kAll);
+    trained.config.format = divided;
+    if (!subject.own || !a.split.empty()) return subject;
   }
-  const auto data = OpenData(run);
-  if (a.data.empty() && !trained.fingerprint.empty() &&
-      data->Fingerprint() != trained.fingerprint) {
-    Warn(Printable(run.data),
+  subject.split = a.split.empty() ? Name(Split::kValid) : a.split;
+  subject.data = OpenDataOf(trained, a.data);
+  subject.own =
+      trained.fingerprint.empty() || subject.data->Fingerprint() == trained.fingerprint;
+  if (!subject.own && a.data.empty()) {
+    Warn(Printable(subject.name),
          "has changed since the model was trained; what was held out may have been learned from");
   }
-  if (data->vocab() != model.config().vocab || data->classes() != model.config().classes) {
-    Throw(ErrorCode::kInvalidData, Printable(run.data),
-          "has {} tokens and {} classes, but the model was trained with {} and {}", data->vocab(),
-          data->classes(), model.config().vocab, model.config().classes);
-  }
-  const int64_t batch = a.batch == 0 ? run.training.batch : a.batch;
-  // Generated tasks have a length of their own.
-  const bool own = run.data.starts_with("task:");
-  const int64_t length = own             ? data->Length(a.length)
-                         : a.length == 0 ? run.training.length
-                                         : a.length;
-  const Split split = SplitNamed(a.split);
-  const int64_t all = data->Batches(split, batch, length);
-  const int64_t batches = a.batches == 0 ? all : std::min(all, a.batches);
-  const Context context = a.run.Make();
-  Progress progress("eval", batches, a.quiet);
-  Score score;
-  std::map<int32_t, int64_t> frequency;  // of targets
-  for (int64_t i = 0; i < batches; ++i) {
-    const Batch part = data->EvalBatch(split, {.index = i, .batch = batch, .length = length});
-    score += model.Evaluate(part, context);
-    for (const int32_t target : part.targets) frequency[target] += target != kNoTarget ? 1 : 0;
-    progress.Update(i + 1, fmt::format("loss {:.4f}", score.MeanLoss()));
-  }
-  if (score.count == 0)
-    Throw(ErrorCode::kInvalidData, Printable(run.data), "its {} split holds nothing to ask for{}",
-          a.split,
-          split == Split::kHeldOut ? " (a list for it is given with train --held-out)" : "");
-  // Of an answer that is always the same: the most frequent target.
-  int64_t most = 0;
-  for (const auto& [target, count] : frequency) most = std::max(most, count);
-  const double baseline = static_cast<double>(most) / static_cast<double>(score.count);
-  const SplitSummary summary = data->Summary(split);
-  // Per word and character of the original text (Performers paper, A.1.1): a loss a token says
-  // little across vocabularies.
-  const bool words = summary.words > 0 && run.task == "causal";
-  const double word_perplexity = std::exp(score.MeanLoss() * summary.TokensPerWord()),
-               bits_per_character = score.BitsPerToken() * summary.TokensPerCharacter();
-  if (a.json) {
-    Json json = {{"model", trained.path},
-                 {"data", run.data},
-                 {"split", a.split},
-                 {"length", length},
-                 {"tokens", score.count},
-                 {"loss", score.MeanLoss()},
-                 {"accuracy", score.Accuracy()},
-                 {"baseline_accuracy", baseline},
-                 {"perplexity", score.Perplexity()},
-                 {"bits_per_token", score.BitsPerToken()},
-                 {"token", data->Unit()}};
-    if (words) {
-      json["tokens_per_word"] = summary.TokensPerWord();
-      json["word_perplexity"] = word_perplexity;
-      json["bits_per_character"] = bits_per_character;
+  return subject;
+}
+
+Json ScoreJson(const Score& score) {
+  return {{"tokens", score.count},
+          {"loss", score.MeanLoss()},
+          {"accuracy", score.Accuracy()},
+          {"perplexity", score.Perplexity()},
+          {"bits_per_token", score.BitsPerToken()}};
+}
+
+void PrintAsJson(const TrainedModel& trained, const Subject& subject, int64_t length,
+                 const lab::Evaluation& evaluation) {
+  Json json = ScoreJson(evaluation.score);
+  json["model"] = trained.path;
+  json["step"] = trained.step;
+  json["data"] = subject.name;
+  json["own_data"] = subject.own;
+  json["split"] = subject.split;
+  json["whole_split"] = evaluation.all;
+  json["length"] = length;
+  json["baseline_accuracy"] =
+      static_cast<double>(evaluation.most_frequent) / static_cast<double>(evaluation.score.count);
+  json["token"] = subject.data->Unit();
+  if (trained.config.task == "masked") {
+    for (int kind = 0; kind < kMaskKinds; ++kind) {
+      const Score& score = evaluation.by_kind[static_cast<size_t>(kind)];
+      if (score.count > 0)
+        json["by_kind"][std::string(Name(static_cast<MaskKind>(kind)))] = ScoreJson(score);
     }
-    return PrintJson(json);
   }
+  if (evaluation.words > 0) {
+    json["tokens_per_word"] = evaluation.TokensPerWord();
+    json["word_perplexity"] = evaluation.WordPerplexity();
+    json["bits_per_character"] = evaluation.BitsPerCharacter();
+  }
+  PrintJson(json);
+}
+
+void PrintAsText(const TrainedModel& trained, const Subject& subject,
+                 const lab::Evaluation& evaluation) {
+  const Score& score = evaluation.score;
+  fmt::print("{}, step {}\n", Printable(trained.path), trained.step);
   fmt::print(
-      "{} of {}: {} targets, loss {:.4f}, accuracy {:.4f} (always the same answer: {:.4f}), "
-      "perplexity {:.3f}, {:.4f} bits a {}\n",
-      a.split, Printable(run.data), score.count, score.MeanLoss(), score.Accuracy(), baseline,
-      score.Perplexity(), score.BitsPerToken(), data->Unit());
-  if (words) {
-    fmt::print("words: {:.3f} tokens each, perplexity {:.4g}; {:.4f} bits a character\n",
-               summary.TokensPerWord(), word_perplexity, bits_per_character);
+      "{}{} of {}{}: {} targets, loss {:.4f}, accuracy {:.4f} (always the same answer: {:.4f}), "
+      "perplexity {:.3f}, {:.4f} bits per {}\n",
+      evaluation.all ? "" : "a sample of ", subject.split, Printable(subject.name),
+      subject.own ? "" : " (not the data of the run)", score.count, score.MeanLoss(),
+      score.Accuracy(),
+      static_cast<double>(evaluation.most_frequent) / static_cast<double>(score.count),
+      score.Perplexity(), score.BitsPerToken(), subject.data->Unit());
+  if (trained.config.task == "masked") {
+    for (int kind = 0; kind < kMaskKinds; ++kind) {
+      const Score& part = evaluation.by_kind[static_cast<size_t>(kind)];
+      if (part.count == 0) continue;
+      fmt::print("{}: {} targets, loss {:.4f}, accuracy {:.4f}\n",
+                 Name(static_cast<MaskKind>(kind)), part.count, part.MeanLoss(), part.Accuracy());
+    }
   }
+  if (evaluation.words > 0) {
+    fmt::print("words: {:.3f} tokens each, perplexity {:.4g}; {:.4f} bits per character\n",
+               evaluation.TokensPerWord(), evaluation.WordPerplexity(),
+               evaluation.BitsPerCharacter());
+  }
+}
+
+void Run(const Arguments& a) {
+  TrainedModel trained = LoadTrained(a.model);
+  const Subject subject = Open(a, trained);
+  const TrainConfig& training = trained.config.training;
+  // Generated tasks have a length of their own.
+  const int64_t length = subject.name.starts_with("task:") ? subject.data->Length(a.length)
+                         : a.length == 0                   ? training.length
+                                                           : a.length;
+  lab::EvaluationOptions options{.split = SplitNamed(subject.split),
+                                 .batch = a.batch == 0 ? training.batch : a.batch,
+                                 .length = length};
+  if (a.batches > 0) options.batches = a.batches;
+  const Context context = a.run.Make();
+  Progress progress("eval", lab::BatchesOf(*subject.data, options), a.quiet);
+  options.each = [&](int64_t done, const Score& score) {
+    progress.Update(done, fmt::format("loss {:.4f}", score.MeanLoss()));
+  };
+  const lab::Evaluation evaluation =
+      lab::Evaluate(trained.model, *subject.data, options, context);
+  if (evaluation.score.count == 0) {
+    Throw(ErrorCode::kInvalidData, Printable(subject.name), "its {} split holds nothing to ask for{}",
+          subject.split,
+          options.split == Split::kHeldOut ? " (a list for it is given with train --held-out)"
+                                           : "");
+  }
+  if (a.json) return PrintAsJson(trained, subject, length, evaluation);
+  PrintAsText(trained, subject, evaluation);
 }
 
 void Declare(Options& options, Arguments& a) {
@@ -111,9 +152,11 @@ void Declare(Options& options, Arguments& a) {
       .Path("--model", "PATH", a.model,
             "A checkpoint, or the folder of a run (its best checkpoint)")
       .Required();
-  options.Path("--data", "FILE|task:NAME", a.data, "Data instead of the run's own");
-  options.Choice("--split", {SplitNames().begin(), SplitNames().end()}, a.split,
-                 "Part of the data");
+  options.Path("--data", "FILE|task:NAME", a.data,
+               "Other data than the run's, or where the run's data is now");
+  options
+      .Choice("--split", {SplitNames().begin(), SplitNames().end()}, a.split, "Part of the data")
+      .Default("valid; all of data that is not the run's");
   options.Integer("--batch", {1, 1 << 20}, a.batch, "Sequences at a time").Default("the run's");
   options.Integer("--length", {1, int64_t{1} << 24}, a.length, "Tokens of a sequence")
       .Default("the run's");

@@ -51,10 +51,10 @@ int64_t MostTokens(const Arguments& a, const TrainedModel& run, int64_t context)
 }
 
 // What is read before the first token is drawn; behind a context that was kept, the text alone.
-std::vector<int32_t> PromptTokens(const Arguments& a, const Vocabulary& vocabulary) {
-  const std::string text = PromptText(a, vocabulary),
+std::vector<int32_t> PromptTokens(const Arguments& a, const TrainedModel& run) {
+  const std::string text = PromptText(a, *run.vocabulary),
                     who = a.prompt_file.empty() ? "generate: --prompt" : a.prompt_file;
-  return a.load_state.empty() ? Prompt(vocabulary, text, who) : vocabulary.Encode(text, who);
+  return Prompt(*run.vocabulary, a.load_state.empty() ? run.start : std::nullopt, text, who);
 }
 
 void WriteOut(std::string_view text) {
@@ -102,7 +102,7 @@ void Run(const Arguments& a) {
   const Context context = a.run.Make();
   Decoder decoder(run.model, context);
   if (!a.load_state.empty()) decoder.Load(a.load_state);
-  const std::vector<int32_t> prompt = PromptTokens(a, vocabulary);
+  const std::vector<int32_t> prompt = PromptTokens(a, run);
   if (prompt.empty() && decoder.tokens() == 0) {
     Throw(ErrorCode::kInvalidOption, "generate: --prompt",
           "given nothing, expected some text to go on from");
@@ -134,6 +134,7 @@ void Run(const Arguments& a) {
     StreamedText streamed(vocabulary);
     SamplingOptions sampling = a.sampling;
     sampling.seed = context.seed();
+    sampling.never = run.unseen;
     const Generated sampled = Generate(own, vocabulary,
                                        {.sampling = sampling,
                                         .tokens = most,

@@ -10,6 +10,7 @@
 #include "core/error_text.h"
 #include "core/json.h"
 #include "core/utf8.h"
+#include "data/input_files.h"
 #include "data/sentencepiece.h"
 #include "data/text_file.h"
 #include "io/byte_stream.h"
@@ -72,7 +73,7 @@ void Encode(const Arguments& a) {
   if (a.text) {
     print(vocabulary->Encode(*a.text, "--text"));
   } else {
-    const auto file = data::OpenPlain(a.data);
+    const auto file = data::InputFiles(a.data).Plain();
     const auto size = static_cast<int64_t>(file->Size().value_or(0));
     data::ForEachRun(*file, 0, size, [&](std::string_view run, int64_t place) {
       CheckUtf8(run, a.data, place);

@@ -38,7 +38,8 @@ void Run(const Arguments& a) {
     options->split = SplitNamed(a.split);
     options->quiet = a.quiet;
   }
-  const lab::DataStatistics statistics = lab::GatherStatistics(*data, options);
+  const lab::DataStatistics statistics =
+      lab::GatherStatistics(*data, run.format, a.baselines.length, options);
   if (a.json) {
     Json json = lab::ToJson(statistics);
     json["data"] = run.data;
@@ -51,9 +52,17 @@ void Run(const Arguments& a) {
              statistics.classes > 0 ? fmt::format(", {} classes", statistics.classes) : "");
   if (const lab::Table lengths = LengthsTable(statistics); !lengths.rows.empty())
     fmt::print("\n{}", lengths.ToText());
+  for (const std::string& text : {SplitText(statistics), DroppedText(statistics)}) {
+    if (!text.empty()) fmt::print("{}\n", text);
+  }
   if (!statistics.baselines) return;
   fmt::print("\n{}\n{}", FrequenciesTable(statistics).ToText(),
              BaselinesTable(statistics).ToText());
+  if (run.task != "masked") return;
+  std::vector<lab::MaskKindScores> kinds;
+  for (const lab::Baseline& baseline : statistics.baselines->baselines)
+    kinds.push_back({baseline.name, baseline.by_kind});
+  fmt::print("\n{}", lab::MaskKindsTable(kinds).ToText());
 }
 
 void Declare(Options& options, Arguments& a) {
@@ -62,7 +71,7 @@ void Declare(Options& options, Arguments& a) {
   a.fields.Add(options, "Data", train::FormatFields(defaults.format));
   options.Integer("--length", {1, int64_t{1} << 24}, a.baselines.length, "Tokens of a sequence")
       .Default("512, or the task's own");
-  options.Choice("--split", {SplitNames().begin(), SplitNames().end()}, a.split,
+  options.Choice("--split", {SplitNames().begin(), SplitNames().begin() + kSplits}, a.split,
                  "Part of the data that baselines are evaluated on");
   options.Integer("--count", {1, kMany}, a.baselines.most_tokens,
                   "Training targets that are counted at most; 8 bytes of memory each");

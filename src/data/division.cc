@@ -1,0 +1,64 @@
+#include "data/division.h"
+
+#include <algorithm>
+
+#include "core/error_text.h"
+#include "favor/random.h"
+
+namespace favor::data {
+
+Split SplitOf(uint64_t hash, const DataFormat& format) {
+  const double place = static_cast<double>(hash >> 11) * 0x1p-53;
+  if (place < format.test) return Split::kTest;
+  return place < format.test + format.valid ? Split::kValid : Split::kTrain;
+}
+
+Division Division::Place(const std::string& source, int64_t tokens, const DataFormat& format) {
+  const auto share = [&](double part) {
+    return static_cast<int64_t>(part * static_cast<double>(tokens));
+  };
+  const int64_t test = share(format.test), valid = share(format.valid);
+  if ((format.valid > 0 && valid == 0) || (format.test > 0 && test == 0)) {
+    Throw(ErrorCode::kInvalidData, Printable(source),
+          "given {} tokens, too few to hold out {} to validate and {} to test", tokens,
+          format.valid, format.test);
+  }
+  Division division;
+  division.ends_ = {tokens - valid - test, tokens - test, tokens};
+  return division;
+}
+
+Division Division::Blocks(const std::string& source, int64_t tokens, const DataFormat& format) {
+  const DataFormat standard;
+  if (format.valid != standard.valid || format.test != standard.test) {
+    Throw(ErrorCode::kInvalidOption, "shares",
+          "given with split_by blocks, which holds out one block in {}: expected none",
+          kBlocksOfGroup);
+  }
+  if (tokens < 2 * kBlocksOfGroup * kBlockTokens) {
+    Throw(ErrorCode::kInvalidData, Printable(source),
+          "given {} tokens, expected at least {} to divide by blocks (split_by place takes fewer)",
+          tokens, 2 * kBlocksOfGroup * kBlockTokens);
+  }
+  Division division;
+  division.blocks_ = true;
+  return division;
+}
+
+Split Division::SplitOfBlock(int64_t block) {
+  static const RandomStream stream(0, "blocks that are held out");
+  const int64_t group = block / kBlocksOfGroup;
+  const auto held_out =
+      static_cast<int64_t>(stream.Bits(static_cast<uint64_t>(group)) % kBlocksOfGroup);
+  if (block % kBlocksOfGroup != held_out) return Split::kTrain;
+  return group % 2 == 0 ? Split::kValid : Split::kTest;
+}
+
+Division::Run Division::At(int64_t at) const {
+  if (blocks_) return {SplitOfBlock(at / kBlockTokens), (at / kBlockTokens + 1) * kBlockTokens};
+  size_t part = 0;
+  while (part + 1 < ends_.size() && at >= ends_[part]) ++part;
+  return {static_cast<Split>(part), part + 1 < ends_.size() ? ends_[part] : INT64_MAX};
+}
+
+}  // namespace favor::data

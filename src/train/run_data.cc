@@ -1,0 +1,151 @@
+#include "train/run_data.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "core/error_text.h"
+#include "core/json.h"
+#include "models/checkpoint.h"
+
+namespace favor::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsTask(const std::string& source) { return source.starts_with("task:"); }
+
+bool Exists(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+std::string Ranges(const std::vector<int64_t>& counts) {
+  std::string text;
+  for (size_t begin = 0; begin < counts.size();) {
+    size_t end = begin;
+    while (end < counts.size() && counts[end] > 0) ++end;
+    if (end > begin) {
+      if (!text.empty()) text += ',';
+      text += end == begin + 1 ? std::to_string(begin) : fmt::format("{}-{}", begin, end - 1);
+    }
+    begin = end + 1;
+  }
+  return text;
+}
+
+std::string Text(const Json& state, const char* key) {
+  return state.is_object() && state.contains(key) && state[key].is_string()
+             ? state[key].get<std::string>()
+             : "";
+}
+
+}  // namespace
+
+DataRecord DataRecord::Of(const Dataset& data, const std::string& source, const std::string& path) {
+  DataRecord record{
+      .fingerprint = data.Fingerprint(),
+      .content = data.Content(),
+      .shape = data.Shape(),
+      .vocabulary = data.vocabulary() == nullptr ? "" : data.vocabulary()->Fingerprint(),
+      .shown = Ranges(data.TrainCounts())};
+  std::error_code ignored;
+  if (!IsTask(source) && fs::path(source).is_relative() && Exists(source)) {
+    const fs::path folder = fs::absolute(path, ignored).parent_path();
+    record.from_here = fs::absolute(source, ignored).lexically_relative(folder).generic_string();
+  }
+  return record;
+}
+
+Json DataRecord::ToJson() const {
+  Json json = {{"data", fingerprint}, {"vocabulary", vocabulary}};
+  const auto add = [&](const char* key, const std::string& value) {
+    if (!value.empty()) json[key] = value;
+  };
+  add("content", content);
+  add("shape", shape);
+  add("data_from_here", from_here);
+  add("shown", shown);
+  return json;
+}
+
+DataRecord DataRecord::FromJson(const Json& state) {
+  return {.fingerprint = Text(state, "data"),
+          .content = Text(state, "content"),
+          .shape = Text(state, "shape"),
+          .vocabulary = Text(state, "vocabulary"),
+          .from_here = Text(state, "data_from_here"),
+          .shown = Text(state, "shown")};
+}
+
+std::vector<int32_t> DataRecord::Unseen(int64_t vocab) const {
+  if (shown.empty()) return {};
+  std::vector<bool> seen(static_cast<size_t>(vocab));
+  const char *at = shown.data(), *const end = shown.data() + shown.size();
+  while (at < end) {
+    int64_t first = 0, last = 0;
+    auto parsed = std::from_chars(at, end, first);
+    if (parsed.ec != std::errc()) break;
+    last = first;
+    if (parsed.ptr < end && *parsed.ptr == '-') parsed = std::from_chars(parsed.ptr + 1, end, last);
+    for (int64_t token = std::max<int64_t>(first, 0); token <= std::min(last, vocab - 1); ++token)
+      seen[static_cast<size_t>(token)] = true;
+    at = parsed.ptr + 1;
+  }
+  std::vector<int32_t> unseen;
+  for (size_t token = 0; token < seen.size(); ++token) {
+    if (!seen[token]) unseen.push_back(static_cast<int32_t>(token));
+  }
+  return unseen;
+}
+
+std::optional<int32_t> StartToken(const RunConfig& config, const Vocabulary& vocabulary,
+                                  const DataRecord& record) {
+  const SpecialTokens special = vocabulary.special();
+  if (config.format.layout != "join") return special.begin;
+  const std::vector<int32_t> unseen = record.Unseen(vocabulary.size());
+  if (special.end && std::ranges::find(unseen, *special.end) != unseen.end()) return std::nullopt;
+  return special.end;
+}
+
+void UseCopies(const std::string& folder, DataFormat& format) {
+  for (const auto& [path, name] : {std::pair(&format.tokenizer, models::kTokenizerName),
+                                   std::pair(&format.held_out, models::kHeldOutName)}) {
+    const fs::path copy = fs::path(folder) / name;
+    if (!path->empty() && Exists(copy)) *path = copy.string();
+  }
+}
+
+std::shared_ptr<const Dataset> FindData(const RunConfig& config, const std::string& folder,
+                                        const DataRecord& record, const std::string& hint) {
+  RunConfig own = config;
+  UseCopies(folder, own.format);
+  if (!hint.empty()) {
+    own.data = hint;
+    const std::string list = own.format.held_out;
+    own.format.held_out.clear();
+    std::shared_ptr<const Dataset> data = OpenData(own);
+    if (list.empty() || record.content.empty() || data->Content() != record.content) return data;
+    own.format.held_out = list;
+    return OpenData(own);
+  }
+  std::vector<std::string> places = {own.data};
+  if (!record.from_here.empty())
+    places.push_back((fs::path(folder) / record.from_here).lexically_normal().string());
+  std::shared_ptr<const Dataset> first;
+  for (const std::string& place : places) {
+    if (!IsTask(place) && fs::path(place).is_relative() && !Exists(place) &&
+        place.find(',') == std::string::npos)
+      continue;
+    own.data = place;
+    std::shared_ptr<const Dataset> data = OpenData(own);
+    if (record.fingerprint.empty() || data->Fingerprint() == record.fingerprint) return data;
+    if (first == nullptr) first = std::move(data);
+  }
+  if (first != nullptr) return first;
+  Throw(ErrorCode::kIo, Printable(config.data),
+        "is neither here nor where the run in '{}' found it, expected the run's data (--data)",
+        Printable(folder));
+}
+
+}  // namespace favor::train

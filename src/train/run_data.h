@@ -1,0 +1,49 @@
+// What a checkpoint says of the data that its model learned from, and how that data is found again.
+#ifndef FAVOR_TRAIN_RUN_DATA_H_
+#define FAVOR_TRAIN_RUN_DATA_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/json_fwd.h"
+#include "favor/train.h"
+
+namespace favor::train {
+
+// Part of a checkpoint's state. Older checkpoints have less of it: fields are empty then.
+struct DataRecord {
+  std::string fingerprint, content, shape;  // as of Dataset
+  std::string vocabulary;                   // its fingerprint
+  // From the folder of the checkpoint to the data, if the run's own path is relative.
+  std::string from_here;
+  // Tokens that were targets of training, as a list of ranges: "0-3,15".
+  std::string shown;
+
+  // `path`: where the checkpoint is written.
+  static DataRecord Of(const Dataset& data, const std::string& source, const std::string& path);
+  Json ToJson() const;
+  static DataRecord FromJson(const Json& state);
+  // Tokens below `vocab` that training never showed; none if that is not known.
+  std::vector<int32_t> Unseen(int64_t vocab) const;
+};
+
+// The token before the first of a sequence: the begin token of records; the end token, which stands
+// between them, of records that were joined; none if training showed no such thing.
+std::optional<int32_t> StartToken(const RunConfig& config, const Vocabulary& vocabulary,
+                                  const DataRecord& record);
+
+// Replaces the paths of tokenizer and list of names by the run's own copies, if its folder has them.
+void UseCopies(const std::string& folder, DataFormat& format);
+
+// The data of a run, wherever it is now: at `hint` if one is given, else where the config says, seen
+// from here or from the folder of the run. Paths are hints: what has the fingerprint of the record
+// is taken first. `hint` may be other data: lists of names are then left out.
+std::shared_ptr<const Dataset> FindData(const RunConfig& config, const std::string& folder,
+                                        const DataRecord& record, const std::string& hint);
+
+}  // namespace favor::train
+
+#endif  // FAVOR_TRAIN_RUN_DATA_H_
