@@ -9,6 +9,7 @@
 #define FAVOR_TRAIN_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -107,13 +108,20 @@ struct TrainOptions {
   std::string out;      // the folder of the run
   bool resume = false;  // continue the run that is there
   bool quiet = false;   // no progress on stderr
+  // A checkpoint at least this often, in addition to those of save_every; 0: never by time. Not a
+  // part of the run: whatever it is, the run ends in the same weights.
+  double save_minutes = 10;
+  // Called before each step, for the first time once the folder holds a checkpoint. If it returns
+  // true, the run saves where it is and returns; it can be resumed.
+  std::function<bool()> stop;
 };
 
 struct TrainResult {
   int64_t steps = 0, tokens = 0;
   std::optional<double> loss;  // of the last step; none where all steps had been done
   double seconds = 0;
-  bool stopped_early = false;
+  bool stopped_early = false;  // because of `patience`
+  bool interrupted = false;    // by TrainOptions::stop, with steps left
   std::optional<Score> valid;  // of the last evaluation
   double best_loss = 0;        // nats, of evaluations
   int64_t best_step = 0;
@@ -126,6 +134,7 @@ struct TrainedModel {
   std::shared_ptr<const Vocabulary> vocabulary;
   std::string path;         // of the checkpoint
   std::string fingerprint;  // of the data; empty where it is not known
+  std::string shape;        // of a picture: "28 × 28 × 1"; empty if unknown
 };
 // A checkpoint or the folder of a run (its best checkpoint where there is one, else the last).
 // Throws kInvalidData where the vocabulary does not fit the model.

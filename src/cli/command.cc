@@ -37,7 +37,7 @@ std::span<const Command> AllCommands() {
 
 namespace {
 
-constexpr int kFailed = 1, kWrongUsage = 2;
+constexpr int kFailed = 1, kWrongUsage = 2, kSignal = 128;
 constexpr size_t kFewNames = 16;  // that fit into an error line
 
 // The one that the words of the command line chose.
@@ -195,6 +195,9 @@ int Main(int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     fmt::print("{}\n", version.what());
     return Flush();
+  } catch (const StoppedBySignal& stopped) {
+    const int status = Flush();
+    return status != 0 ? status : kSignal + stopped.signal;
   } catch (const CLI::ParseError& error) {
     return Report(Explain(Chosen(root), error), kWrongUsage);
   } catch (const Error& error) {
