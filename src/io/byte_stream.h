@@ -1,4 +1,5 @@
 // Files read from front to back, plain or compressed by gzip: which one, the first bytes tell.
+// Other compressed files are refused.
 #ifndef FAVOR_IO_BYTE_STREAM_H_
 #define FAVOR_IO_BYTE_STREAM_H_
 
@@ -10,7 +11,8 @@ namespace favor::io {
 
 class ByteStream {
  public:
-  // Throws kIo where the file cannot be read or is a pipe or device.
+  // Throws kIo if the file cannot be read or is a pipe or device, and kInvalidData if it is of
+  // bzip2, xz, zstd or zip.
   explicit ByteStream(const std::string& path);
   // Bytes in memory, which must outlive the stream; `name` stands for the path in errors.
   ByteStream(std::string_view bytes, const std::string& name);
