@@ -101,6 +101,8 @@ class Dataset {
   // What tokens stand for; null: nothing that could be written.
   virtual const Vocabulary* vocabulary() const { return nullptr; }
   virtual std::string_view Unit() const { return "token"; }  // a token: byte, residue, dimension
+  // Of pictures: "28 × 28 × 1", height × width × channels.
+  virtual std::string Shape() const { return ""; }
   virtual SplitSummary Summary(Split) const { return {}; }
   virtual int64_t vocab() const = 0;    // tokens are 0 … vocab − 1
   virtual int64_t classes() const = 0;  // 0: targets are tokens

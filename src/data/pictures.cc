@@ -37,7 +37,8 @@ class PictureWriter {
                            .unit = "dimension",
                            .splits = writer_.Finish(),
                            .fingerprint = size.Text() + " pixels, " + writer_.Fingerprint(),
-                           .length = size.Pixels()});
+                           .length = size.Pixels(),
+                           .shape = size.Text()});
   }
 
  private:

@@ -19,6 +19,7 @@ struct Stored {
   StoredSplits splits;
   std::string fingerprint;
   int64_t length = 0;  // of every sequence; 0: the caller's choice
+  std::string shape;   // of pictures; see Dataset::Shape
 };
 
 class StoredData : public Dataset {
@@ -28,6 +29,7 @@ class StoredData : public Dataset {
   std::string Fingerprint() const override { return stored_.fingerprint; }
   const Vocabulary* vocabulary() const override { return stored_.vocabulary.get(); }
   std::string_view Unit() const override { return stored_.unit; }
+  std::string Shape() const override { return stored_.shape; }
   SplitSummary Summary(Split split) const override { return Part(split).summary; }
   int64_t vocab() const override { return stored_.vocabulary->size(); }
   int64_t classes() const override { return 0; }

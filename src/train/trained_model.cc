@@ -37,7 +37,10 @@ TrainedModel LoadTrained(const std::string& path) {
           .path = checkpoint->name(),
           .fingerprint = state.is_object() && state.contains("data") && state["data"].is_string()
                              ? state["data"].get<std::string>()
-                             : ""};
+                             : "",
+          .shape = state.is_object() && state.contains("shape") && state["shape"].is_string()
+                       ? state["shape"].get<std::string>()
+                       : ""};
 }
 
 }  // namespace favor

@@ -83,12 +83,13 @@ struct Trainer::Impl {
     const Json parsed = ParseJson(note);
     if (parsed.is_discarded())
       Throw(ErrorCode::kInvalidOption, "note", "given '{}', expected JSON", Printable(note));
-    const Json state = {
+    Json state = {
         {"step", step},
         {"tokens", tokens},
         {"data", data->Fingerprint()},
         {"vocabulary", data->vocabulary() == nullptr ? "" : data->vocabulary()->Fingerprint()},
         {"note", parsed}};
+    if (const std::string shape = data->Shape(); !shape.empty()) state["shape"] = shape;
     return {.config = config_text, .state = state.dump()};
   }
 
