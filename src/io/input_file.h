@@ -42,6 +42,9 @@ InputFile OpenRegularFile(const std::string& path);
 // The whole of such a file.
 std::string ReadRegularFile(const std::string& path);
 
+// All that comes from standard input.
+std::string ReadStandardInput();
+
 }  // namespace favor::io
 
 #endif  // FAVOR_IO_INPUT_FILE_H_
