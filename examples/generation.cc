@@ -29,7 +29,7 @@ int main() {
 
   const favor::Vocabulary& vocabulary = *trainer.data().vocabulary();
   favor::Decoder decoder(trainer.model(), context);
-  decoder.Read(favor::Prompt(vocabulary, "AYIQRMKT"));
+  decoder.Read(favor::Prompt(vocabulary, vocabulary.special().begin, "AYIQRMKT"));
   const favor::Generated sample =
       favor::Generate(decoder, vocabulary, {.sampling = {.temperature = 0}, .tokens = 16});
   std::printf("AYIQRMKT goes on as %s; the context takes %d bytes\n",

@@ -53,8 +53,8 @@ std::vector<uint8_t> MaskKinds(const Batch& batch, const Vocabulary& vocabulary)
 struct DataFormat {
   std::string kind = "auto";         // a name of KindNames(); auto: by the name of the file
   std::string alphabet = "protein";  // of FASTA: protein, dna
-  // Of FASTA. clip: a sequence is one record, and what lies beyond the length is never seen. crop: a
-  // sequence is a piece of one record, drawn anew each time in training; evaluation reads all
+  // Of FASTA. clip: a sequence is one record, and what lies beyond the length is never seen. crop:
+  // a sequence is a piece of one record, drawn anew each time in training; evaluation reads all
   // pieces. join: records follow each other with an end token between them, and sequences are
   // windows of that stream.
   std::string layout = "clip";
@@ -68,10 +68,10 @@ struct DataFormat {
   double valid = 0.05, test = 0.05;  // shares of the data; blocks have their own
   std::string held_out;  // a file with names of records, one a line, for Split::kHeldOut
 };
-std::span<const std::string_view> KindNames();      // auto, fasta, text, pictures
-std::span<const std::string_view> LayoutNames();    // clip, crop, join
+std::span<const std::string_view> KindNames();       // auto, fasta, text, pictures
+std::span<const std::string_view> LayoutNames();     // clip, crop, join
 std::span<const std::string_view> SplitRuleNames();  // auto, records, place, blocks
-std::span<const std::string_view> AlphabetNames();  // protein, dna
+std::span<const std::string_view> AlphabetNames();   // protein, dna
 
 // The kind of a source: the format's, or what the name of the file says.
 std::string KindOf(const std::string& source, const DataFormat& format);
@@ -142,8 +142,8 @@ class Dataset {
   virtual Batch EvalBatch(Split split, const BatchRequest& request) const = 0;
 };
 
-// A file — FASTA, text, pictures, the first two also as .gz —, a folder of files of one kind, several
-// files with commas between them, "-" for standard input, or "task:NAME,key=value,…": copy
+// A file — FASTA, text, pictures, the first two also as .gz —, a folder of files of one kind,
+// several files with commas between them, "-" for standard input, or "task:NAME,key=value,…": copy
 // (length, symbols), recall (pairs, distance, mixed, questions, symbols), listops (length, depth).
 // Files are not held in memory: what cannot be read in place is written as tokens to files without
 // a name in $TMPDIR (/var/tmp), which vanish with the Dataset. Throws where there is no such file

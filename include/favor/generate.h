@@ -93,8 +93,8 @@ struct GenerateOptions {
 };
 
 // What a decoder reads before it generates: the token before the first of a sequence, if the model
-// knows one (TrainedModel::start), and a text. Throws kInvalidData if the text has no tokens, naming
-// `who`.
+// knows one (TrainedModel::start), and a text. Throws kInvalidData if the text has no tokens,
+// naming `who`.
 std::vector<int32_t> Prompt(const Vocabulary& vocabulary, std::optional<int32_t> start,
                             std::string_view text, const std::string& who = "prompt");
 

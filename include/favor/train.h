@@ -9,6 +9,7 @@
 #define FAVOR_TRAIN_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -113,13 +114,20 @@ struct TrainOptions {
   bool resume = false;  // continue the run that is there
   std::string data;     // where the data of a run that is resumed is now; empty: as the run says
   bool quiet = false;   // no progress on stderr
+  // A checkpoint at least this often, in addition to those of save_every; 0: never by time. Not a
+  // part of the run: whatever it is, the run ends in the same weights.
+  double save_minutes = 10;
+  // Called before each step, for the first time once the folder holds a checkpoint. If it returns
+  // true, the run saves where it is and returns; it can be resumed.
+  std::function<bool()> stop;
 };
 
 struct TrainResult {
   int64_t steps = 0, tokens = 0;
   std::optional<double> loss;  // of the last step; none where all steps had been done
   double seconds = 0;
-  bool stopped_early = false;
+  bool stopped_early = false;  // because of `patience`
+  bool interrupted = false;    // by TrainOptions::stop, with steps left
   std::optional<Score> valid;  // of the last evaluation
   double best_loss = 0;        // nats, of evaluations
   int64_t best_step = 0;

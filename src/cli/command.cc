@@ -37,7 +37,7 @@ std::span<const Command> AllCommands() {
 
 namespace {
 
-constexpr int kFailed = 1, kWrongUsage = 2;
+constexpr int kFailed = 1, kWrongUsage = 2, kSignal = 128;
 constexpr size_t kFewNames = 16;  // that fit into an error line
 
 // The one that the words of the command line chose.
@@ -119,7 +119,7 @@ std::string Explain(const Node& where, const CLI::ParseError& error) {
         near ? Suggest(extras[0], names) : fmt::format(" (see: favor help {})", who));
   }
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) {
-    // "--steps: 1 required N missing", "--out: At most 1 required but received 2"
+    // "--steps: 1 required N missing", "states: At least 2 required but received 1"
     const std::string text = error.what(), name = text.substr(0, text.find(':'));
     for (const Option& each : where.options->all()) {
       if (std::ranges::find(each.names(), name) == each.names().end()) continue;
@@ -134,11 +134,19 @@ std::string Explain(const Node& where, const CLI::ParseError& error) {
   return fmt::format("{}: {} (see: favor help {})", who, what, where.path);
 }
 
-// Throws where the chosen command lacks something.
+// Throws where the chosen command lacks something or has it twice.
 void CheckComplete(const Node& chosen) {
   if (!chosen.parts.empty()) {
     Throw(ErrorCode::kInvalidOption, chosen.path, "given no part, expected {} (see: favor help {})",
           fmt::join(chosen.PartNames(), ", "), chosen.path);
+  }
+  for (const Option& option : chosen.options->all()) {
+    if (!option.list() && option.Times() > 1) {
+      Throw(ErrorCode::kInvalidOption,
+            chosen.options->Who(fmt::format("{}", fmt::join(option.names(), ", "))),
+            "given {}, expected once",
+            option.Times() == 2 ? "twice" : fmt::format("{} times", option.Times()));
+    }
   }
   for (const Option& option : chosen.options->all()) {
     if (!option.required() || option.Given()) continue;
@@ -187,6 +195,9 @@ int Main(int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     fmt::print("{}\n", version.what());
     return Flush();
+  } catch (const StoppedBySignal& stopped) {
+    const int status = Flush();
+    return status != 0 ? status : kSignal + stopped.signal;
   } catch (const CLI::ParseError& error) {
     return Report(Explain(Chosen(root), error), kWrongUsage);
   } catch (const Error& error) {

@@ -40,7 +40,13 @@ std::span<const Command> AllCommands();  // in order of their file names
 // The help of the tool, of a command, or of a part: {"state", "append"}.
 std::string Help(std::span<const std::string> words);
 
-// Runs the tool; returns its exit status: 0 done, 1 failed, 2 wrong usage.
+// Thrown by a command that a signal stopped, once everything is in order.
+struct StoppedBySignal {
+  int signal;
+};
+
+// Runs the tool; returns its exit status: 0 done, 1 failed, 2 wrong usage, 128 + N stopped by
+// signal N.
 int Main(int argc, char** argv);
 
 }  // namespace favor::cli

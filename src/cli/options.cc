@@ -59,7 +59,7 @@ std::vector<std::string> Split(const std::string& text) {
 
 }  // namespace
 
-bool Option::Given() const { return parsed_->count() > 0; }
+int64_t Option::Times() const { return static_cast<int64_t>(parsed_->count()); }
 
 std::string Option::Help() const {
   if (required_) return help_ + " (required)";
@@ -74,6 +74,9 @@ Option& Options::Add(const std::string& name, CLI::Option* parsed, const std::st
   option.names_ = Split(name);
   option.heading_ = heading_;
   option.help_ = help;
+  // More than one is refused when all are read, whatever their kind: see CheckComplete.
+  option.list_ = parsed->get_expected_max() > 1;
+  if (!option.list_ && !option.positional()) parsed->take_last();
   return option;
 }
 

@@ -37,7 +37,9 @@ class Option {
     return *this;
   }
 
-  bool Given() const;
+  bool Given() const { return Times() > 0; }
+  int64_t Times() const;  // that it was given; of a list, how many values
+  bool list() const { return list_; }
   bool required() const { return required_; }
   bool positional() const { return !names_[0].starts_with('-'); }
   const std::string& name() const { return names_[0]; }  // "--features"
@@ -52,7 +54,7 @@ class Option {
   CLI::Option* parsed_ = nullptr;
   std::vector<std::string> names_;
   std::string heading_, placeholder_, help_, shown_default_;
-  bool required_ = false;
+  bool required_ = false, list_ = false;
 };
 
 constexpr const char* kUsualHeading = "Options";  // of help
@@ -80,7 +82,8 @@ class Options {
   // One of `choices`; an unknown one is answered with the nearest.
   Option& Choice(const std::string& name, std::vector<std::string_view> choices, std::string& value,
                  const std::string& help);
-  // Lists of these, separated by commas.
+  // Lists of these, separated by commas. Given again, they add to what stands there; every other
+  // option may be given once.
   Option& Integers(const std::string& name, Range range, std::vector<int64_t>& values,
                    const std::string& help);
   Option& Choices(const std::string& name, std::vector<std::string_view> choices,
@@ -90,8 +93,7 @@ class Options {
                const std::string& help);
   Option& Text(const std::string& name, std::optional<std::string>& text, const std::string& help);
 
-  // What the others are made of: the text of an option, or whether `--name` or `--no-name` stood
-  // there last.
+  // What the others are made of: the text of an option, or whether it was `--name` or `--no-name`.
   Option& Value(const std::string& name, const Store& store, const std::string& help);
   Option& Switch(const std::string& name, std::function<void(bool)> store, const std::string& help);
   // An option that may stand without a value: then the text is empty.

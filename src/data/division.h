@@ -28,8 +28,9 @@ class Division {
   // The end is held out: first the part to validate, then the part to test. Throws kInvalidData,
   // naming `source`, if a part that was asked for has no token.
   static Division Place(const std::string& source, int64_t tokens, const DataFormat& format);
-  // One block in twenty, drawn for each twenty, is held out, to validate and to test in turn. Throws
-  // kInvalidData for fewer than 40 blocks, and kInvalidOption for shares other than the default.
+  // One block in twenty, drawn for each twenty, is held out, to validate and to test in turn.
+  // Throws kInvalidData for fewer than 40 blocks, and kInvalidOption for shares other than the
+  // default.
   static Division Blocks(const std::string& source, int64_t tokens, const DataFormat& format);
 
   // By place: where train, valid and test end.

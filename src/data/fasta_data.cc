@@ -111,16 +111,15 @@ class FastaStore {
   FastaStore(const std::string& path, const InputFiles& files, const DataOptions& options,
              const Alphabet& alphabet)
       : path_(path), files_(files), format_(options.format), alphabet_(alphabet) {
-    if (!format_.held_out.empty())
-      held_out_ = HeldOut(files, path, format_.held_out, alphabet);
+    if (!format_.held_out.empty()) held_out_ = HeldOut(files, path, format_.held_out, alphabet);
   }
 
   // By what records hold.
   RecordWriter ByRecords() {
     RecordWriter writer(End());
-    Read([&](const FastaRecord& record, uint64_t hash) {
-      writer.Add(SplitOf(hash, format_), record.tokens);
-    }, writer);
+    Read([&](const FastaRecord& record,
+             uint64_t hash) { writer.Add(SplitOf(hash, format_), record.tokens); },
+         writer);
     return writer;
   }
   // By place in all that is not held out by name.
@@ -130,8 +129,8 @@ class FastaStore {
       Read([](const FastaRecord&, uint64_t) {}, ignored);
     }
     const int64_t tokens = size_.tokens + (End() ? size_.records : 0);
-    const Division division = blocks ? Division::Blocks(path_, tokens, format_)
-                                     : Division::Place(path_, tokens, format_);
+    const Division division =
+        blocks ? Division::Blocks(path_, tokens, format_) : Division::Place(path_, tokens, format_);
     RecordWriter writer(End());
     Read([&](const FastaRecord& record, uint64_t) { writer.Add(division, record.tokens); }, writer);
     return writer;
@@ -202,7 +201,9 @@ std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& o
                 .splits = writer->Finish(),
                 .fingerprint = writer->Fingerprint(),
                 .content = writer->Content(),
-                .split_by = rule == "records" ? "records" : rule == "place" ? "place" : "blocks",
+                .split_by = rule == "records" ? "records"
+                            : rule == "place" ? "place"
+                                              : "blocks",
                 .train_counts = counts};
   return join ? MakeStreamData(std::move(stored)) : MakeRecordData(std::move(stored));
 }

@@ -102,7 +102,8 @@ class Generated : public Dataset {
     return Draw(Split::kTrain, CheckedRequest(request), request.batch);
   }
   int64_t Batches(Split split, int64_t batch, int64_t) const override {
-    return split == Split::kHeldOut || split == Split::kAll ? 0 : (kEvalExamples + batch - 1) / batch;
+    return split == Split::kHeldOut || split == Split::kAll ? 0
+                                                            : (kEvalExamples + batch - 1) / batch;
   }
   Batch EvalBatch(Split split, const BatchRequest& request) const override {
     return Draw(split, CheckedRequest(request),

@@ -45,7 +45,7 @@ std::shared_ptr<const io::InputFile> KeepStandardInput() {
 
 std::vector<std::string> FileNames(const std::string& source) {
   std::error_code ignored;
-  if (source == kStandardInput) return {source};
+  if (source == io::kStandardInput) return {source};
   if (fs::is_directory(source, ignored)) return FilesIn(source);
   // A name with a comma in it may be one file.
   if (fs::exists(source, ignored) || source.find(',') == std::string::npos) return {source};
@@ -64,7 +64,7 @@ std::vector<std::string> FileNames(const std::string& source) {
 }
 
 InputFiles::InputFiles(const std::string& source) : names_(FileNames(source)) {
-  if (source != kStandardInput) return;
+  if (source != io::kStandardInput) return;
   standard_input_ = KeepStandardInput();
   names_ = {"standard input"};
 }

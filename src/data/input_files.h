@@ -13,8 +13,6 @@
 
 namespace favor::data {
 
-constexpr std::string_view kStandardInput = "-";
-
 // The files' names, those of folders in alphabetical order; hidden files are left out. Throws kIo
 // if a file or folder is not there, and kInvalidData for an empty folder or one in a folder.
 std::vector<std::string> FileNames(const std::string& source);

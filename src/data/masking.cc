@@ -49,10 +49,10 @@ std::vector<uint8_t> MaskKinds(const Batch& batch, const Vocabulary& vocabulary)
   const int32_t hidden = vocabulary.special().hidden;
   std::vector<uint8_t> kinds;
   for (size_t i = 0; i < batch.targets.size(); ++i) {
-    const MaskKind kind = batch.tokens[i] == hidden                  ? MaskKind::kHidden
-                          : batch.targets[i] == kNoTarget ||
-                                  batch.tokens[i] == batch.targets[i] ? MaskKind::kKept
-                                                                      : MaskKind::kReplaced;
+    const MaskKind kind = batch.tokens[i] == hidden ? MaskKind::kHidden
+                          : batch.targets[i] == kNoTarget || batch.tokens[i] == batch.targets[i]
+                              ? MaskKind::kKept
+                              : MaskKind::kReplaced;
     kinds.push_back(static_cast<uint8_t>(kind));
   }
   return kinds;

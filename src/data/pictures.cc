@@ -5,6 +5,7 @@
 #include "core/error_text.h"
 #include "core/hash.h"
 #include "data/input_files.h"
+#include "data/picture_size.h"
 #include "data/sources.h"
 #include "io/npy_bytes.h"
 #include "io/png.h"
@@ -13,14 +14,6 @@ namespace favor::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct PictureSize {
-  int64_t height = 0, width = 0, channels = 0;
-
-  bool operator==(const PictureSize&) const = default;
-  int64_t Pixels() const { return height * width * channels; }
-  std::string Text() const { return fmt::format("{} × {} × {}", height, width, channels); }
-};
 
 // Takes pictures one at a time and divides them by what they hold, or by place: the last ones are
 // held out, which keeps apart what stands together, such as pieces of one photograph.

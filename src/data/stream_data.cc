@@ -64,8 +64,8 @@ class StreamData : public StoredData {
     for (const Stretch& run : TrainRuns()) all += places(run);
     std::vector<Stretch> windows;
     for (int64_t i = 0; i < request.batch; ++i) {
-      auto place = static_cast<int64_t>(stream.Uniform(static_cast<uint64_t>(i)) *
-                                        static_cast<double>(all));
+      auto place =
+          static_cast<int64_t>(stream.Uniform(static_cast<uint64_t>(i)) * static_cast<double>(all));
       auto run = TrainRuns().begin();
       for (; place >= places(*run); ++run) place -= places(*run);
       windows.push_back({run->part, run->begin + place, window});
@@ -87,7 +87,9 @@ class StreamData : public StoredData {
   }
 
  private:
-  const std::vector<Stretch>& TrainRuns() const { return runs_[static_cast<size_t>(Split::kTrain)]; }
+  const std::vector<Stretch>& TrainRuns() const {
+    return runs_[static_cast<size_t>(Split::kTrain)];
+  }
   // Tokens behind a sequence: one more if each predicts the next.
   int64_t Window(int64_t length) const { return length + (causal() ? 1 : 0); }
   // Windows of a run without overlap; the last may be shorter.

@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -81,6 +82,37 @@ class ReadAhead {
   std::thread thread_;  // last: it uses the others
 };
 
+// Formats that are recognised only to be refused.
+struct Foreign {
+  std::vector<std::string_view> starts;  // of its files; '?' stands for any byte
+  std::string_view what, command;        // that expands it
+};
+
+const Foreign* FindForeign(std::string_view start) {
+  using namespace std::string_view_literals;
+  static const Foreign formats[] = {
+      // A header, then a block or, in an empty file, the end.
+      {{"BZh?1AY&SY"sv, "BZh?\x17\x72\x45\x38\x50\x90"sv}, "compressed by bzip2", "bzip2 -d"},
+      {{"\xfd"
+        "7zXZ\0"sv},
+       "compressed by xz",
+       "xz -d"},
+      {{"\x28\xb5\x2f\xfd"sv}, "compressed by zstd", "zstd -d"},
+      // A file, an archive without files, the first of several volumes.
+      {{"PK\x03\x04"sv, "PK\x05\x06"sv, "PK\x07\x08"sv}, "a zip archive", "unzip"},
+  };
+  for (const Foreign& format : formats) {
+    for (const std::string_view pattern : format.starts) {
+      if (start.size() >= pattern.size() &&
+          std::equal(pattern.begin(), pattern.end(), start.begin(), [](char expected, char given) {
+            return expected == '?' || expected == given;
+          }))
+        return &format;
+    }
+  }
+  return nullptr;
+}
+
 constexpr size_t kPiece = 1 << 18;  // in and out: both stay in a second-level cache
 
 }  // namespace
@@ -113,6 +145,11 @@ struct ByteStream::Impl {
   void Open() {
     pending = NextRaw();
     gzip = pending.size() >= 2 && pending[0] == '\x1f' && pending[1] == '\x8b';
+    if (const Foreign* foreign = FindForeign(pending)) {
+      Throw(ErrorCode::kInvalidData, Printable(name),
+            "is {}, expected plain or gzip data: expand it with '{}'", foreign->what,
+            foreign->command);
+    }
     if (!gzip) return;
     constexpr int kGzipHeader = 16;
     if (inflateInit2(&inflater, MAX_WBITS + kGzipHeader) != Z_OK)

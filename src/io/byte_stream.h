@@ -1,4 +1,5 @@
 // Files read from front to back, plain or compressed by gzip: which one, the first bytes tell.
+// Other compressed files are refused.
 #ifndef FAVOR_IO_BYTE_STREAM_H_
 #define FAVOR_IO_BYTE_STREAM_H_
 
@@ -12,7 +13,8 @@ class InputFile;
 
 class ByteStream {
  public:
-  // Throws kIo where the file cannot be read or is a pipe or device.
+  // Throws kIo if the file cannot be read or is a pipe or device, and kInvalidData if it is of
+  // bzip2, xz, zstd or zip.
   explicit ByteStream(const std::string& path);
   // A file that is open, from its beginning; others may read it too. `name` stands for its path.
   ByteStream(std::shared_ptr<const InputFile> file, const std::string& name);

@@ -86,4 +86,9 @@ InputFile OpenRegularFile(const std::string& path) {
 
 std::string ReadRegularFile(const std::string& path) { return OpenRegularFile(path).ReadRest(); }
 
+std::string ReadStandardInput() {
+  // A copy: what is closed would be the next file opened.
+  return InputFile(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0), "standard input").ReadRest();
+}
+
 }  // namespace favor::io

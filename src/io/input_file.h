@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace favor::io {
 
@@ -41,6 +42,11 @@ InputFile OpenRegularFile(const std::string& path);
 
 // The whole of such a file.
 std::string ReadRegularFile(const std::string& path);
+
+constexpr std::string_view kStandardInput = "-";  // as a path
+
+// All that comes from standard input.
+std::string ReadStandardInput();
 
 }  // namespace favor::io
 

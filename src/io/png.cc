@@ -4,9 +4,12 @@
 
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <string_view>
+#include <utility>
 
 #include "core/error_text.h"
+#include "io/atomic_file.h"
 #include "io/input_file.h"
 
 namespace favor::io {
@@ -114,7 +117,86 @@ class Decoder {
   char message_[128] = "";
 };
 
+// The same care as in Decoder: errors come by longjmp, and exceptions do not pass through libpng.
+class Encoder {
+ public:
+  Encoder() {
+    png_ = png_create_write_struct(PNG_LIBPNG_VER_STRING, this, OnError, OnWarning);
+    info_ = png_ == nullptr ? nullptr : png_create_info_struct(png_);
+    if (info_ == nullptr) {
+      png_destroy_write_struct(&png_, nullptr);
+      throw std::bad_alloc();
+    }
+  }
+  ~Encoder() { png_destroy_write_struct(&png_, &info_); }
+  Encoder(const Encoder&) = delete;
+  Encoder& operator=(const Encoder&) = delete;
+
+  std::string Encode(const Picture& picture) {
+    // Pictures that were checked fail for want of memory alone.
+    if (!Written(picture.pixels.data(), picture)) throw std::bad_alloc();
+    return std::move(file_);
+  }
+
+ private:
+  static void OnWrite(png_structp png, png_bytep bytes, size_t count) {
+    bool grown = true;
+    try {
+      static_cast<Encoder*>(png_get_io_ptr(png))
+          ->file_.append(reinterpret_cast<const char*>(bytes), count);
+    } catch (const std::bad_alloc&) {
+      grown = false;
+    }
+    if (!grown) png_error(png, "no memory");
+  }
+  [[noreturn]] static void OnError(png_structp png, png_const_charp) { png_longjmp(png, 1); }
+  static void OnWarning(png_structp, png_const_charp) {}
+
+  bool Written(const uint8_t* pixels, const Picture& picture) {
+    if (setjmp(png_jmpbuf(png_)) != 0) return false;
+    png_set_write_fn(png_, this, OnWrite, nullptr);
+    png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
+    png_set_IHDR(png_, info_, static_cast<png_uint_32>(picture.width),
+                 static_cast<png_uint_32>(picture.height), 8,
+                 picture.channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB,
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_write_info(png_, info_);
+    for (int64_t row = 0; row < picture.height; ++row)
+      png_write_row(png_, pixels + row * picture.width * picture.channels);
+    png_write_end(png_, nullptr);
+    return true;
+  }
+
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+  std::string file_;
+};
+
+// A picture that a PNG file can hold.
+void Check(const Picture& picture) {
+  const auto& [height, width, channels, pixels] = picture;
+  const bool kind = channels == 1 || channels == 3;
+  // Divided, since a product of three sizes might overflow.
+  const bool size = kind && height > 0 && width > 0 && width <= kMostPictureBytes / channels &&
+                    height <= kMostPictureBytes / (width * channels);
+  if (!size || static_cast<int64_t>(pixels.size()) != height * width * channels) {
+    Throw(ErrorCode::kInvalidData, "PNG",
+          "given {} values for {} × {} pixels of {} channels, expected a value for each, 1 or 3 "
+          "channels, and at most {} bytes",
+          pixels.size(), height, width, channels, kMostPictureBytes);
+  }
+}
+
 }  // namespace
+
+std::string EncodePng(const Picture& picture) {
+  Check(picture);
+  return Encoder().Encode(picture);
+}
+
+void WritePng(const std::string& path, const Picture& picture) {
+  WriteFileAtomically(path, EncodePng(picture));
+}
 
 Picture ParsePng(std::span<const std::byte> bytes, const std::string& name) {
   const std::string_view signature("\x89PNG\r\n\x1a\n", kSignatureBytes);

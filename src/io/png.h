@@ -22,6 +22,11 @@ struct Picture {
 Picture ParsePng(std::span<const std::byte> bytes, const std::string& name);
 Picture ReadPng(const std::string& path);
 
+// The bytes of a PNG file. Throws kInvalidData if the pixels are not height × width × channels, the
+// picture is empty or larger than kMostPictureBytes, or it does not have 1 or 3 channels.
+std::string EncodePng(const Picture& picture);
+void WritePng(const std::string& path, const Picture& picture);  // atomically
+
 }  // namespace favor::io
 
 #endif  // FAVOR_IO_PNG_H_

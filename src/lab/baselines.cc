@@ -117,7 +117,8 @@ Baselines MeasureBaselines(const Dataset& data, const BaselineOptions& options) 
 
   std::vector<Baseline> ranks(static_cast<size_t>(model.order()));
   std::vector<bool> occurs(static_cast<size_t>(answers));
-  for (const TargetCount& each : result.frequencies) occurs[static_cast<size_t>(each.target)] = true;
+  for (const TargetCount& each : result.frequencies)
+    occurs[static_cast<size_t>(each.target)] = true;
   std::array<int64_t, kMaskKinds> asked_by_kind{};
   const Passed evaluated =
       ForEachTarget(data,

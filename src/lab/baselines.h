@@ -25,8 +25,8 @@ struct BaselineOptions {
 // "uniform": all targets that occur, in what was counted or is evaluated, are equally likely; its
 // `correct` is what guessing gets right on average. "empirical" ("most frequent" of classes): the
 // frequencies of targets. "2-gram" and so on: NgramModel, with tokens of the same sequence alone as
-// context, up to the order that the targets suffice for. Of masked tokens instead "shown token": the
-// frequencies of targets behind what stands in their place.
+// context, up to the order that the targets suffice for. Of masked tokens instead "shown token":
+// the frequencies of targets behind what stands in their place.
 struct Baseline {
   std::string name;
   Score score;

@@ -61,8 +61,7 @@ DataStatistics GatherStatistics(const Dataset& data, const DataFormat& format, i
   const bool records = vocabulary != nullptr && vocabulary->special().begin.has_value();
   if (records && data.Shape().empty() && format.layout == "clip") {
     statistics.clipped_at = data.Length(length);
-    statistics.dropped =
-        statistics.Summary(Split::kTrain).ShareBeyond(statistics.clipped_at);
+    statistics.dropped = statistics.Summary(Split::kTrain).ShareBeyond(statistics.clipped_at);
   }
   if (!options) return statistics;
   statistics.split = options->split;
@@ -98,11 +97,11 @@ Table LengthsTable(const DataStatistics& statistics) {
   const bool text = std::ranges::any_of(statistics.splits, IsText);
   const bool lengths =
       std::ranges::any_of(statistics.splits, [](const auto& s) { return s.records > 1; });
-  Table table{.title = "Splits",
-              .caption = fmt::format("Lengths are {}s of a record, without special tokens. {} {}",
-                                     statistics.unit, SplitText(statistics),
-                                     DroppedText(statistics)),
-              .columns = {"split", "records", "tokens"}};
+  Table table{
+      .title = "Splits",
+      .caption = fmt::format("Lengths are {}s of a record, without special tokens. {} {}",
+                             statistics.unit, SplitText(statistics), DroppedText(statistics)),
+      .columns = {"split", "records", "tokens"}};
   const auto add = [](std::vector<std::string>& cells, std::initializer_list<std::string> more) {
     cells.insert(cells.end(), more);
   };
@@ -149,15 +148,16 @@ Table BaselinesTable(const DataStatistics& statistics) {
   const Baselines& measured = *statistics.baselines;
   const SplitSummary& summary = statistics.Summary(statistics.split);
   const bool words = IsText(summary), characters = words && summary.characters != summary.tokens;
-  Table table{.title = fmt::format(
-                  "Baselines on {} ({} targets, sequences of {} tokens)", Name(statistics.split),
-                  Sampled(measured.evaluated, measured.all_evaluated), measured.length),
-              .caption =
-                  "What needs no network: equal probabilities of what occurs, frequencies of training "
-                  "targets, and n-grams (interpolated Witten–Bell) or, for masked tokens, what is "
-                  "shown in their place. A model has to beat these.",
-              .columns = {"model", "accuracy %", "perplexity",
-                          fmt::format("bits per {}", statistics.unit), "nats"}};
+  Table table{
+      .title = fmt::format("Baselines on {} ({} targets, sequences of {} tokens)",
+                           Name(statistics.split),
+                           Sampled(measured.evaluated, measured.all_evaluated), measured.length),
+      .caption =
+          "What needs no network: equal probabilities of what occurs, frequencies of training "
+          "targets, and n-grams (interpolated Witten–Bell) or, for masked tokens, what is "
+          "shown in their place. A model has to beat these.",
+      .columns = {"model", "accuracy %", "perplexity", fmt::format("bits per {}", statistics.unit),
+                  "nats"}};
   if (words) table.columns.emplace_back("word perplexity");
   if (characters) table.columns.emplace_back("bits per character");
   for (const Baseline& each : measured.baselines) {
@@ -175,9 +175,10 @@ Table BaselinesTable(const DataStatistics& statistics) {
 
 Table MaskKindsTable(const std::vector<MaskKindScores>& models) {
   Table table{.title = "Masked tokens by what stands in their place",
-              .caption = "Nats and accuracy of tokens that are hidden (80 %), replaced by another "
-                         "one as frequent as in training (10 %) and kept as they are (10 %). What "
-                         "is kept is easy: look at the hidden ones.",
+              .caption =
+                  "Nats and accuracy of tokens that are hidden (80 %), replaced by another "
+                  "one as frequent as in training (10 %) and kept as they are (10 %). What "
+                  "is kept is easy: look at the hidden ones.",
               .columns = {"model"}};
   for (int kind = 0; kind < kMaskKinds; ++kind) {
     const std::string_view name = Name(static_cast<MaskKind>(kind));
@@ -196,12 +197,9 @@ Table MaskKindsTable(const std::vector<MaskKindScores>& models) {
 }
 
 Json ToJson(const DataStatistics& statistics) {
-  Json json = {{"vocabulary", statistics.vocabulary},
-               {"unit", statistics.unit},
-               {"vocab", statistics.vocab},
-               {"classes", statistics.classes},
-               {"split_by", statistics.split_by},
-               {"splits", Json::object()}};
+  Json json = {{"vocabulary", statistics.vocabulary}, {"unit", statistics.unit},
+               {"vocab", statistics.vocab},           {"classes", statistics.classes},
+               {"split_by", statistics.split_by},     {"splits", Json::object()}};
   if (statistics.clipped_at > 0) json["dropped_by_clip"] = statistics.dropped;
   for (int i = 0; i < kSplits; ++i) {
     const SplitSummary& summary = statistics.splits[static_cast<size_t>(i)];

@@ -31,8 +31,8 @@ struct DataStatistics {
   const SplitSummary& Summary(Split which) const { return splits[static_cast<size_t>(which)]; }
 };
 
-// `options` none: without the pass over the tokens. `format`: that the data was opened with; `length`
-// of sequences, 0: the default.
+// `options` none: without the pass over the tokens. `format`: that the data was opened with;
+// `length` of sequences, 0: the default.
 DataStatistics GatherStatistics(const Dataset& data, const DataFormat& format, int64_t length,
                                 const std::optional<BaselineOptions>& options);
 

@@ -90,8 +90,8 @@ Evaluation Evaluate(const Model& model, const Dataset& data, const EvaluationOpt
       result.all = false;
       break;
     }
-    Batch batch = data.EvalBatch(
-        options.split, {.index = i, .batch = options.batch, .length = options.length});
+    Batch batch = data.EvalBatch(options.split,
+                                 {.index = i, .batch = options.batch, .length = options.length});
     const int64_t kept = SequencesFor(options.targets - result.score.count, classes, batch);
     if (kept < batch.batch) {
       result.all = false;

@@ -26,7 +26,8 @@ struct Evaluation {
   Score score;
   std::array<Score, kMaskKinds> by_kind = {};  // of masked models
   int64_t most_frequent = 0;  // targets that are the most frequent one: an answer always the same
-  // Of the text that was asked for; 0 if it is no text, or was masked. A word counts where it begins.
+  // Of the text that was asked for; 0 if it is no text, or was masked. A word counts where it
+  // begins.
   int64_t words = 0, characters = 0;
   bool all = true;  // the whole split was evaluated
 

@@ -1,6 +1,13 @@
 #include "lab/report.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
 #include "favor/version.h"
+#include "io/png.h"
 
 namespace favor::lab {
 namespace {
@@ -17,7 +24,23 @@ constexpr const char* kStyle =
     "pre{background:#f7f7f7;padding:.6rem .8rem;border-radius:4px;white-space:pre-wrap;"
     "overflow-wrap:anywhere;font-size:.85rem}"
     "footer{margin-top:3rem;color:#666;font-size:.85rem}figure{margin:1rem "
-    "0}figcaption{color:#444;font-size:.9rem}";
+    "0}figcaption{color:#444;font-size:.9rem}"
+    ".picture{display:inline-block;margin:.5rem 1rem .5rem 0;vertical-align:top}"
+    ".picture img{display:block;max-width:100%;image-rendering:pixelated}";
+
+std::string Base64(std::string_view bytes) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    const size_t count = std::min<size_t>(3, bytes.size() - at);
+    uint32_t bits = 0;  // three bytes, four digits
+    for (size_t i = 0; i < 3; ++i)
+      bits = bits << 8 | (i < count ? static_cast<unsigned char>(bytes[at + i]) : 0U);
+    for (size_t i = 0; i < 4; ++i) text += i <= count ? kDigits[bits >> (18 - 6 * i) & 63] : '=';
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -36,6 +59,18 @@ void Report::AddHeading(const std::string& heading) {
 
 void Report::AddPreformatted(const std::string& text) {
   body_ += "<pre>" + EscapeHtml(text) + "</pre>\n";
+}
+
+void Report::AddPicture(std::string_view png_bytes, const std::string& caption) {
+  constexpr int64_t kWide = 168;  // CSS pixels that a small picture fills at least
+  const io::Picture picture =
+      io::ParsePng(std::as_bytes(std::span(png_bytes)), "picture of a report");
+  const int64_t scale = (kWide + picture.width - 1) / picture.width;
+  body_ += fmt::format(
+      "<figure class=\"picture\"><img width=\"{}\" height=\"{}\" alt=\"{}\" "
+      "src=\"data:image/png;base64,{}\"><figcaption>{}</figcaption></figure>\n",
+      scale * picture.width, scale * picture.height, EscapeHtml(caption), Base64(png_bytes),
+      EscapeHtml(caption));
 }
 
 void Report::AddPlot(const Plot& plot) {

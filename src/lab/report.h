@@ -3,6 +3,7 @@
 #define FAVOR_LAB_REPORT_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lab/plot.h"
@@ -20,6 +21,9 @@ class Report {
   void AddPlot(const Plot& plot);
   void AddWarning(const std::string& warning) { warnings_.push_back(warning); }  // for the terminal
   void AddHeading(const std::string& heading);
+  // A picture in PNG format, small ones enlarged with visible pixels; pictures that follow each
+  // other stand in a row. Throws kInvalidData for other bytes.
+  void AddPicture(std::string_view png_bytes, const std::string& caption);
   // As it is, in letters of one width; long lines wrap.
   void AddPreformatted(const std::string& text);
 

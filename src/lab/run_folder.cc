@@ -95,8 +95,9 @@ std::string Quoted(const std::string& text) {
 std::vector<std::string> FilesOf(const RunConfig& config, const std::string& folder) {
   std::vector<std::string> files = {config.format.tokenizer, config.format.held_out};
   if (!config.data.starts_with("task:")) files.push_back(config.data);
-  for (const std::string_view name : {models::kConfigName, models::kLastName, models::kBestName,
-                                      models::kLogName, models::kTokenizerName, models::kHeldOutName})
+  for (const std::string_view name :
+       {models::kConfigName, models::kLastName, models::kBestName, models::kLogName,
+        models::kTokenizerName, models::kHeldOutName})
     files.push_back((std::filesystem::path(folder) / name).string());
   return files;
 }

@@ -1,6 +1,7 @@
 #include "lab/run_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,60 +11,13 @@
 #include "core/error_text.h"
 #include "core/json.h"
 #include "core/progress.h"
-#include "favor/generate.h"
-#include "favor/random.h"
 #include "io/atomic_file.h"
-#include "lab/data_statistics.h"
-#include "lab/measure.h"
-#include "lab/run_folder.h"
+#include "lab/report_samples.h"
+#include "lab/report_subjects.h"
 #include "models/checkpoint.h"
 
 namespace favor::lab {
 namespace {
-
-// One run with its model, opened once for the whole report.
-struct Subject {
-  RunFolder run;
-  TrainedModel trained;
-  std::shared_ptr<const Dataset> data;  // shared by runs on the same data
-  Score score;
-  Split split = Split::kTest;
-  std::vector<std::pair<int64_t, double>> microseconds;  // a token, by length
-};
-
-// What tells data apart: runs that agree are measured with the same baselines.
-std::string DataKey(const RunConfig& config) {
-  Json key = Json::parse(ToJson(config));
-  return key["data"].dump() + key["task"].dump() + key["format"].dump() +
-         std::to_string(config.training.length) +
-         (config.data.starts_with("task:") ? std::to_string(config.training.seed) : "");
-}
-
-Score EvaluateSome(Subject& subject, int64_t targets, const Context& context) {
-  const TrainConfig& training = subject.run.config.training;
-  Score score;
-  const int64_t batches = subject.data->Batches(subject.split, training.batch, training.length);
-  for (int64_t i = 0; i < batches && score.count < targets; ++i) {
-    score += subject.trained.model.Evaluate(
-        subject.data->EvalBatch(subject.split,
-                                {.index = i, .batch = training.batch, .length = training.length}),
-        context);
-  }
-  return score;
-}
-
-double MicrosecondsOfToken(const Model& model, int64_t length, const Context& context) {
-  Batch batch{.batch = 1, .length = length};
-  const RandomStream stream(0, "tokens of a report");
-  for (int64_t i = 0; i < length; ++i) {
-    batch.tokens.push_back(static_cast<int32_t>(stream.Uniform(static_cast<uint64_t>(i)) *
-                                                static_cast<double>(model.config().vocab)));
-  }
-  batch.targets.assign(static_cast<size_t>(model.config().classes > 0 ? 1 : length), 0);
-  const auto pass = [&] { model.Evaluate(batch, context); };
-  pass();
-  return 1e6 * LeastSeconds(2, pass) / static_cast<double>(length);
-}
 
 std::string Percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
 
@@ -87,171 +41,189 @@ class Page {
         context_(context),
         results_(results),
         progress_("report", static_cast<int64_t>(options.folders.size()) + 1, options.quiet),
-        report_(Title(), options.command) {}
+        report_(Title(), options.command),
+        subject_options_{.folders = options.folders,
+                         .data = options.data,
+                         .evaluate = options.evaluate,
+                         .count = options.count,
+                         .lengths = options.lengths} {}
 
   Report Make() {
-    Open();
+    subjects_ = OpenSubjects(subject_options_, context_,
+                             [&](const std::string& name) { progress_.Update(++done_, name); });
+    groups_ = GroupSubjects(subjects_, subject_options_);
+    progress_.Update(++done_, "baselines");
     Introduce();
-    Results();
-    Curves();
+    results_["runs"] = Json::array();
+    for (const SubjectGroup& group : groups_) Results(group);
+    SameCharacters();
+    report_.AddHeading("Learning");
+    for (const SubjectGroup& group : groups_) Curves(group);
     Speed();
     Samples();
-    Data();
+    for (const SubjectGroup& group : groups_) Data(group);
     Configuration();
     return std::move(report_);
   }
 
  private:
   std::string Title() const {
-    if (options_.folders.size() > 1) return "favor: runs beside each other";
+    if (options_.folders.size() > 1) return "favor: runs next to each other";
     return "favor: " + RunFolder{.path = options_.folders.at(0)}.Name();
   }
 
-  void Open() {
-    for (const std::string& folder : options_.folders) {
-      RunFolder run = ReadRunFolder(folder);
-      TrainedModel trained = LoadTrained(folder);
-      std::shared_ptr<const Dataset> data;
-      for (const Subject& other : subjects_) {
-        if (DataKey(other.run.config) == DataKey(run.config)) data = other.data;
-      }
-      if (data == nullptr) data = OpenData(trained.config);  // with its own copy of a tokenizer
-      subjects_.push_back({std::move(run), std::move(trained), data});
-      Subject& subject = subjects_.back();
-      const TrainConfig& training = subject.run.config.training;
-      if (data->Batches(Split::kTest, training.batch, training.length) == 0)
-        subject.split = Split::kValid;
-      subject.score = EvaluateSome(subject, options_.evaluate, context_);
-      const ModelConfig& model = subject.trained.config.model;
-      for (const int64_t length : options_.lengths) {
-        if (model.positions == "learned" && length > model.max_length) continue;
-        subject.microseconds.emplace_back(
-            length, MicrosecondsOfToken(subject.trained.model, length, context_));
-      }
-      progress_.Update(std::ssize(subjects_), subject.run.Name());
-    }
-    same_data_ = std::ranges::all_of(subjects_,
-                                     [&](const Subject& s) { return s.data == subjects_[0].data; });
-    const TrainConfig& training = subjects_[0].run.config.training;
-    statistics_ =
-        GatherStatistics(*subjects_[0].data, BaselineOptions{.task = subjects_[0].run.config.task,
-                                                             .length = training.length,
-                                                             .split = subjects_[0].split,
-                                                             .most_tokens = options_.count,
-                                                             .eval_tokens = options_.evaluate});
-    progress_.Update(std::ssize(subjects_) + 1, "baselines");
-  }
-
   void Introduce() {
-    for (const Subject& subject : subjects_) {
-      const RunConfig& config = subject.run.config;
+    for (const auto& subject : subjects_) {
+      const RunConfig& config = subject->run.config;
       const ModelConfig& model = config.model;
-      const int64_t tokens = subject.run.steps.empty() ? 0 : subject.run.steps.back().tokens;
+      const int64_t tokens = subject->run.steps.empty() ? 0 : subject->run.steps.back().tokens;
       report_.AddText(fmt::format(
           "{}: {} with {}, {} layers of width {}, {:.3g} million parameters, trained for {} steps "
-          "on {:.3g} million tokens of {} ({}).",
-          subject.run.Name(),
+          "on {:.3g} million tokens of {} ({}). The figures are those of its checkpoint of step "
+          "{}.",
+          subject->run.Name(),
           model.classes > 0 ? "a classifier"
           : model.causal    ? "a decoder"
                             : "an encoder",
-          subject.run.Attention(), model.layers, model.width,
-          static_cast<double>(subject.trained.model.ParameterCount()) / 1e6,
-          subject.run.steps.empty() ? 0 : subject.run.steps.back().step,
-          static_cast<double>(tokens) / 1e6, Printable(config.data), config.task));
-      if (subject.run.unread_lines > 0) {
+          subject->run.Attention(), model.layers, model.width,
+          static_cast<double>(subject->trained.model.ParameterCount()) / 1e6,
+          subject->run.steps.empty() ? 0 : subject->run.steps.back().step,
+          static_cast<double>(tokens) / 1e6, Printable(config.data), config.task,
+          subject->trained.step));
+      if (subject->run.unread_lines > 0) {
         report_.AddText(fmt::format("{} lines of {}'s log are damaged and were left out.",
-                                    subject.run.unread_lines, subject.run.Name()));
+                                    subject->run.unread_lines, subject->run.Name()));
       }
-      if (!subject.trained.fingerprint.empty() &&
-          subject.data->Fingerprint() != subject.trained.fingerprint) {
+      if (!subject->own_data) {
         report_.AddText(fmt::format(
-            "Beware: {} has changed since {} was trained; what was held out may have been learned "
-            "from.",
-            Printable(config.data), subject.run.Name()));
+            "Beware: {} is not the data that {} was trained on, or has changed since; what was "
+            "held out may have been learned from.",
+            Printable(subject->data_name), subject->run.Name()));
       }
     }
-  }
-
-  std::string Unit() const { return same_data_ ? statistics_.unit : "token"; }
-  bool Words() const {
-    return std::ranges::all_of(subjects_, [](const Subject& s) {
-      return s.run.config.task == "causal" && s.data->Summary(s.split).words > 0;
-    });
-  }
-
-  void Results() {
-    Table table{.title = "How well the next token is predicted",
-                .caption = fmt::format(
-                    "The {} split: {} targets. Models are those of the best checkpoint. The "
-                    "simple models below answer the same questions from frequencies alone.",
-                    Name(subjects_[0].split), subjects_[0].score.count),
-                .columns = {"model", "nats", "accuracy", "perplexity", "bits a " + Unit()}};
-    if (subjects_[0].run.config.task == "masked")
-      table.title = "How well masked tokens are predicted";
-    if (subjects_[0].run.config.task == "classify")
-      table.title = "How well sequences are classified";
-    // Per word and character of the original text: these compare across vocabularies.
-    const bool words = Words();
-    if (words) {
-      table.columns.push_back("perplexity of words");
-      table.columns.push_back("bits a character");
-    }
-    const auto add_words = [&](const Score& score, const SplitSummary& summary,
-                               std::vector<std::string>& row) {
-      if (!words) return;
-      row.push_back(fmt::format("{:.4g}", std::exp(score.MeanLoss() * summary.TokensPerWord())));
-      row.push_back(fmt::format("{:.4f}", score.BitsPerToken() * summary.TokensPerCharacter()));
-    };
-    results_["runs"] = Json::array();
-    for (const Subject& subject : subjects_) {
-      std::vector<std::string> row = ScoreCells(subject.score);
-      row.insert(row.begin(), subject.run.Name() + ": " + subject.run.Attention());
-      add_words(subject.score, subject.data->Summary(subject.split), row);
-      table.rows.push_back(row);
-      results_["runs"].push_back({{"folder", subject.run.path},
-                                  {"attention", subject.run.Attention()},
-                                  {"split", Name(subject.split)},
-                                  {"score", ScoreJson(subject.score)},
-                                  {"tokens_per_second", subject.run.TokensPerSecond()},
-                                  {"training_seconds", subject.run.Seconds()}});
-      for (const auto& [length, time] : subject.microseconds)
-        results_["runs"].back()["microseconds_per_token"][std::to_string(length)] = time;
-    }
-    if (same_data_ && statistics_.baselines) {
-      for (const Baseline& baseline : statistics_.baselines->baselines) {
-        std::vector<std::string> row = ScoreCells(baseline.score);
-        row.insert(row.begin(), baseline.name);
-        add_words(baseline.score, subjects_[0].data->Summary(subjects_[0].split), row);
-        table.rows.push_back(row);
-        results_["baselines"][baseline.name] = ScoreJson(baseline.score);
-      }
-    } else if (!same_data_) {
-      table.caption =
-          "These runs had different data or vocabularies: losses, accuracies and perplexities of "
-          "tokens do not compare, and there are no simple models beside them.";
+    if (groups_.size() > 1) {
+      report_.AddText(
+          "These runs had different data, vocabularies or lengths: their losses, accuracies and "
+          "perplexities do not compare, and stand in tables and plots of their own.");
       report_.AddWarning(
-          "the runs had different data or vocabularies: figures of tokens do not compare");
+          "the runs had different data, vocabularies or lengths: figures of tokens do not compare");
+    }
+  }
+
+  // Behind the title of a table or plot, if there are several groups.
+  std::string Of(const SubjectGroup& group) const {
+    if (groups_.size() == 1) return "";
+    std::vector<std::string> names;
+    for (const Subject* subject : group.subjects) names.push_back(subject->run.Name());
+    return fmt::format(": {}", fmt::join(names, ", "));
+  }
+
+  void Results(const SubjectGroup& group) {
+    const Subject& first = group.first();
+    const std::string& task = first.run.config.task;
+    Table table{.title = fmt::format("How well {}{}",
+                                     task == "masked"     ? "masked tokens are predicted"
+                                     : task == "classify" ? "sequences are classified"
+                                                          : "the next token is predicted",
+                                     Of(group)),
+                .caption = fmt::format(
+                    "{} of the {} split: {} targets. Models are those of the best checkpoint. The "
+                    "simple models below answer the same questions from frequencies alone.",
+                    first.evaluation.all ? "All" : "A random sample", Name(first.split),
+                    first.evaluation.score.count),
+                .columns = {"model", "nats", "accuracy", "perplexity", "bits per " + group.Unit()}};
+    const bool words = first.evaluation.words > 0;
+    if (words) {
+      table.columns.emplace_back("word perplexity");
+      table.columns.emplace_back("bits per character");
+    }
+    std::vector<MaskKindScores> kinds;
+    const auto add = [&](const std::string& name, const Evaluation& evaluation) {
+      std::vector<std::string> row = ScoreCells(evaluation.score);
+      row.insert(row.begin(), name);
+      if (words) {
+        row.push_back(fmt::format("{:.4g}", evaluation.WordPerplexity()));
+        row.push_back(fmt::format("{:.4f}", evaluation.BitsPerCharacter()));
+      }
+      table.rows.push_back(row);
+      kinds.push_back({name, evaluation.by_kind});
+    };
+    for (const Subject* subject : group.subjects) {
+      add(subject->run.Name() + ": " + subject->run.Attention(), subject->evaluation);
+      AddResult(*subject);
+    }
+    for (const Baseline& baseline : group.statistics.baselines->baselines) {
+      Evaluation same = first.evaluation;  // the same text
+      same.score = baseline.score;
+      same.by_kind = baseline.by_kind;
+      add(baseline.name, same);
+      (groups_.size() == 1 ? results_["baselines"]
+                           : results_["runs"].back()["baselines"])[baseline.name] =
+          ScoreJson(baseline.score);
     }
     report_.AddTable(table);
+    if (task == "masked") report_.AddTable(MaskKindsTable(kinds));
   }
 
-  void Curves() {
+  void AddResult(const Subject& subject) {
+    Json result = {{"folder", subject.run.path},
+                   {"attention", subject.run.Attention()},
+                   {"split", Name(subject.split)},
+                   {"whole_split", subject.evaluation.all},
+                   {"step", subject.trained.step},
+                   {"score", ScoreJson(subject.evaluation.score)},
+                   {"tokens_per_second", subject.run.TokensPerSecond()},
+                   {"training_seconds", subject.run.Seconds()}};
+    if (subject.evaluation.words > 0) {
+      result["word_perplexity"] = subject.evaluation.WordPerplexity();
+      result["bits_per_character"] = subject.evaluation.BitsPerCharacter();
+    }
+    if (subject.run.config.task == "masked") {
+      for (int kind = 0; kind < kMaskKinds; ++kind) {
+        result["by_kind"][std::string(Name(static_cast<MaskKind>(kind)))] =
+            ScoreJson(subject.evaluation.by_kind[static_cast<size_t>(kind)]);
+      }
+    }
+    for (const auto& [length, time] : subject.microseconds)
+      result["microseconds_per_token"][std::to_string(length)] = time;
+    results_["runs"].push_back(std::move(result));
+  }
+
+  // Runs on one text with different vocabularies: what compares are figures of the text itself.
+  void SameCharacters() {
+    if (groups_.size() < 2) return;
+    const Subject& first = groups_[0].first();
+    Table table{.title = "On the same characters",
+                .caption = fmt::format("The whole {} split of {}, which is the same text for all.",
+                                       Name(first.split), Printable(first.data_name)),
+                .columns = {"model", "characters", "bits per character", "word perplexity"}};
+    for (const auto& subject : subjects_) {
+      if (!SameText(first, *subject)) continue;
+      table.rows.push_back({subject->run.Name() + ": " + subject->run.Attention(),
+                            std::to_string(subject->evaluation.characters),
+                            fmt::format("{:.4f}", subject->evaluation.BitsPerCharacter()),
+                            fmt::format("{:.4g}", subject->evaluation.WordPerplexity())});
+    }
+    if (table.rows.size() > 1) report_.AddTable(table);
+  }
+
+  void Curves(const SubjectGroup& group) {
     const auto plot = [&](const std::string& title, const std::string& label,
                           double LogPoint::*value) {
-      Plot curves{.title = title,
+      Plot curves{.title = title + Of(group),
                   .caption =
                       "Lines: the valid split. Dots: training, the mean of some steps, without the "
                       "first tenth.",
                   .x_label = "step",
                   .y_label = label};
       int color = 0;
-      for (const Subject& subject : subjects_) {
-        Series line{.name = subject.run.Name(), .color = color};
-        for (const LogPoint& point : subject.run.evaluations)
+      for (const Subject* subject : group.subjects) {
+        Series line{.name = subject->run.Name(), .color = color};
+        for (const LogPoint& point : subject->run.evaluations)
           line.points.emplace_back(static_cast<double>(point.step), point.*value);
         Series dots{.name = "", .color = color, .markers = true};
         // About forty dots: each the mean of the steps since the one before.
-        const auto& steps = subject.run.steps;
+        const auto& steps = subject->run.steps;
         const size_t together = std::max<size_t>(1, steps.size() / 40);
         for (size_t first = steps.size() / 10; first + together <= steps.size();
              first += together) {
@@ -266,8 +238,7 @@ class Page {
       }
       if (!curves.series.empty()) report_.AddPlot(curves);
     };
-    report_.AddHeading("Learning");
-    plot("Loss", "nats a target", &LogPoint::loss);
+    plot("Loss", "nats per " + group.Unit(), &LogPoint::loss);
     plot("Accuracy", "share of targets", &LogPoint::accuracy);
   }
 
@@ -276,35 +247,35 @@ class Page {
                 .caption = fmt::format(
                     "Training: the median of steps of {} × {} tokens; this report uses {} "
                     "thread(s).",
-                    subjects_[0].run.config.training.batch, subjects_[0].run.config.training.length,
-                    context_.threads()),
+                    subjects_[0]->run.config.training.batch,
+                    subjects_[0]->run.config.training.length, context_.threads()),
                 .columns = {"model", "training tokens/s", "training s"}};
     for (const int64_t length : options_.lengths)
-      table.columns.push_back(fmt::format("µs a token, L = {}", length));
+      table.columns.push_back(fmt::format("µs per token, L = {}", length));
     if (!options_.lengths.empty())
       table.caption += " To the right: a forward pass over one sequence of L tokens.";
-    if (std::ranges::any_of(subjects_, [&](const Subject& s) {
-          return s.microseconds.size() < options_.lengths.size();
+    if (std::ranges::any_of(subjects_, [&](const auto& subject) {
+          return subject->microseconds.size() < options_.lengths.size();
         }))
       table.caption += " —: longer than the model's learned positions.";
-    Plot plot{.title = "Time of a token",
+    Plot plot{.title = "Time per token",
               .caption = "A forward pass over one sequence.",
               .x_label = "length",
-              .y_label = "µs a token",
+              .y_label = "µs per token",
               .log_x = true,
               .from_zero = true};
     int color = 0;
-    for (const Subject& subject : subjects_) {
-      std::vector<std::string> row = {subject.run.Name(),
-                                      fmt::format("{:.0f}", subject.run.TokensPerSecond()),
-                                      fmt::format("{:.1f}", subject.run.Seconds())};
-      Series series{.name = subject.run.Name(), .color = color++};
+    for (const auto& subject : subjects_) {
+      std::vector<std::string> row = {subject->run.Name(),
+                                      fmt::format("{:.0f}", subject->run.TokensPerSecond()),
+                                      fmt::format("{:.1f}", subject->run.Seconds())};
+      Series series{.name = subject->run.Name(), .color = color++};
       for (const int64_t length : options_.lengths) {
         const auto found =
-            std::ranges::find(subject.microseconds, length, &std::pair<int64_t, double>::first);
-        row.push_back(found == subject.microseconds.end() ? "—"
-                                                          : fmt::format("{:.2f}", found->second));
-        if (found != subject.microseconds.end())
+            std::ranges::find(subject->microseconds, length, &std::pair<int64_t, double>::first);
+        row.push_back(found == subject->microseconds.end() ? "—"
+                                                           : fmt::format("{:.2f}", found->second));
+        if (found != subject->microseconds.end())
           series.points.emplace_back(static_cast<double>(length), found->second);
       }
       table.rows.push_back(row);
@@ -317,59 +288,36 @@ class Page {
   void Samples() {
     if (options_.samples == 0) return;
     bool heading = false;
-    for (Subject& subject : subjects_) {
-      const ModelConfig& model = subject.trained.config.model;
-      const Vocabulary& vocabulary = *subject.trained.vocabulary;
-      if (!model.causal || model.classes > 0 || vocabulary.name() == "numbers") continue;
+    for (const auto& subject : subjects_) {
+      if (!CanGenerate(*subject)) continue;
       if (!heading) report_.AddHeading("Samples");
       heading = true;
-      std::string text;
-      for (int64_t i = 0; i < options_.samples; ++i) {
-        Decoder decoder(subject.trained.model, context_);
-        const auto begin = vocabulary.special().begin;
-        decoder.Read(Prompt(vocabulary, begin ? "" : "\n"));
-        int64_t most = options_.sample_tokens;
-        if (model.positions == "learned") most = std::min(most, model.max_length - 1);
-        const Generated sample =
-            Generate(decoder, vocabulary, {.tokens = most, .sample = static_cast<uint64_t>(i)});
-        text += begin ? fmt::format(">sample {}{}\n", i + 1, sample.ended ? "" : " (cut off)") : "";
-        text += vocabulary.Decode(sample.tokens) + "\n";
-        if (!begin && i + 1 < options_.samples) text += "—\n";
-      }
-      report_.AddText(fmt::format("{}, temperature 1:", subject.run.Name()));
-      report_.AddPreformatted(ValidText(text));
+      AddSamples(*subject, {.samples = options_.samples, .tokens = options_.sample_tokens},
+                 context_, report_);
     }
   }
 
-  // Bytes that are no UTF-8, and control characters, would spoil the page.
-  static std::string ValidText(const std::string& text) {
-    std::string valid = Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
-                            .get<std::string>();
-    std::ranges::replace_if(
-        valid, [](unsigned char c) { return (c < ' ' && c != '\n' && c != '\t') || c == 127; },
-        ' ');
-    return valid;
-  }
-
-  void Data() {
-    if (!same_data_) return;
-    if (const Table lengths = LengthsTable(statistics_); !lengths.rows.empty())
-      report_.AddTable(lengths);
-    if (statistics_.baselines) report_.AddTable(FrequenciesTable(statistics_, 12));
-    results_["data"] = ToJson(statistics_);
+  void Data(const SubjectGroup& group) {
+    Table lengths = LengthsTable(group.statistics);
+    lengths.title += Of(group);
+    if (!lengths.rows.empty()) report_.AddTable(lengths);
+    Table frequencies = FrequenciesTable(group.statistics, 12);
+    frequencies.title += Of(group);
+    report_.AddTable(frequencies);
+    if (groups_.size() == 1) results_["data"] = ToJson(group.statistics);
   }
 
   void Configuration() {
     Table table{.title = "Configuration", .caption = "config.json of each run.", .columns = {""}};
     Json all = Json::object();
-    for (const Subject& subject : subjects_) {
-      table.columns.push_back(subject.run.Name());
-      all.update(Json::parse(ToJson(subject.run.config)).flatten());
+    for (const auto& subject : subjects_) {
+      table.columns.push_back(subject->run.Name());
+      all.update(Json::parse(ToJson(subject->run.config)).flatten());
     }
     for (const auto& [key, unused] : all.items()) {
       std::vector<std::string> row = {key.substr(1)};
-      for (const Subject& subject : subjects_) {
-        const Json flat = Json::parse(ToJson(subject.run.config)).flatten();
+      for (const auto& subject : subjects_) {
+        const Json flat = Json::parse(ToJson(subject->run.config)).flatten();
         const Json value = flat.contains(key) ? flat[key] : Json();
         row.push_back(value.is_null()     ? "—"
                       : value.is_string() ? value.get<std::string>()
@@ -379,8 +327,8 @@ class Page {
     }
     report_.AddHeading("To repeat it");
     std::string commands;
-    for (const Subject& subject : subjects_)
-      commands += CommandOf(subject.run.config, subject.run.path) + "\n";
+    for (const auto& subject : subjects_)
+      commands += CommandOf(subject->run.config, subject->run.path) + "\n";
     if (subjects_.size() > 1) commands += options_.command + "\n";
     report_.AddPreformatted(commands);
     report_.AddTable(table);
@@ -391,9 +339,10 @@ class Page {
   Json& results_;
   Progress progress_;
   Report report_;
-  std::vector<Subject> subjects_;
-  bool same_data_ = true;
-  DataStatistics statistics_;
+  SubjectOptions subject_options_;
+  std::vector<std::unique_ptr<Subject>> subjects_;
+  std::vector<SubjectGroup> groups_;
+  int64_t done_ = 0;
 };
 
 }  // namespace

@@ -58,8 +58,7 @@ Score LanguageModel::Forward(const Batch& batch, const layers::Pass& pass,
   return Loss(batch, pass, /*grad_scale=*/0, buffers);
 }
 
-std::vector<Score> LanguageModel::ForwardGroups(const Batch& batch,
-                                                std::span<const uint8_t> groups,
+std::vector<Score> LanguageModel::ForwardGroups(const Batch& batch, std::span<const uint8_t> groups,
                                                 const layers::Pass& pass,
                                                 PassBuffers& buffers) const {
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations);

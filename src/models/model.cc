@@ -52,11 +52,11 @@ Score Model::Evaluate(const Batch& batch, const Context& context) const {
 
 std::vector<Score> Model::EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups,
                                          const Context& context) const {
-  return buffers_->With(
-      [&] { return network().MakeBuffers(); },
-      [&](models::PassBuffers& buffers) {
-        return network().EvaluateGroups(batch, groups, {.context = context}, buffers);
-      });
+  return buffers_->With([&] { return network().MakeBuffers(); },
+                        [&](models::PassBuffers& buffers) {
+                          return network().EvaluateGroups(batch, groups, {.context = context},
+                                                          buffers);
+                        });
 }
 
 ModelSummary Summarize(const ModelConfig& config) {

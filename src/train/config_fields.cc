@@ -64,7 +64,8 @@ std::vector<Field> DataFields(RunConfig& c) {
 std::vector<Field> FormatFields(DataFormat& c) {
   return {
       {"kind",
-       "What the file holds; auto: by its name (.fasta .fa .faa .fna .fas .fsa .ffn .mpfa, .png .npy, else text)",
+       "What the file holds; auto: by its name (.fasta .fa .faa .fna .fas .fsa .ffn .mpfa, .png "
+       ".npy, else text)",
        ChoiceField{&c.kind, List(KindNames())}},
       {"alphabet", "Of FASTA", ChoiceField{&c.alphabet, List(AlphabetNames())}},
       {"layout",

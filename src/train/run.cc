@@ -7,6 +7,7 @@
 
 #include "core/error_text.h"
 #include "core/json.h"
+#include "core/notice.h"
 #include "core/progress.h"
 #include "core/stopwatch.h"
 #include "favor/train.h"
@@ -27,10 +28,9 @@ bool Exists(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-constexpr std::string_view kFilesOfARun[] = {models::kConfigName,    models::kLastName,
-                                             models::kBestName,      models::kLogName,
-                                             models::kTokenizerName, models::kHeldOutName,
-                                             models::kReportName};
+constexpr std::string_view kFilesOfARun[] = {
+    models::kConfigName,    models::kLastName,    models::kBestName,  models::kLogName,
+    models::kTokenizerName, models::kHeldOutName, models::kReportName};
 
 // What a run writes must not be what it reads: a file of its own name, or a folder of pictures
 // around it.
@@ -100,11 +100,18 @@ class Run {
     Open();
     train::RunLog log((folder_ / models::kLogName).string(), trainer_.step());
     const TrainConfig& config = trainer_.config().training;
+    if (continues_ && !options_.quiet && trainer_.step() < config.steps && !Stopped())
+      Notice(fmt::format("train: continues at step {} of {}\n", trainer_.step(), config.steps));
     const Stopwatch watch;
     Progress progress("train", config.steps, options_.quiet, trainer_.step());
     TrainResult result;
     double rate = 0;  // tokens a second, of the last few steps
     while (trainer_.step() < config.steps && !Stopped()) {
+      if (options_.stop && options_.stop()) {
+        result.interrupted = true;
+        if (trainer_.step() != saved_step_) Save(log);
+        break;
+      }
       const Stopwatch step_watch;
       const StepReport report = StepOrExplain();
       const double now = static_cast<double>(report.tokens) / step_watch.Seconds();
@@ -120,15 +127,14 @@ class Run {
       const bool last = report.step == config.steps;
       if (last || (config.eval_every > 0 && report.step % config.eval_every == 0))
         result.valid = EvaluateOrExplain(log);
-      if (last || Stopped() || (config.save_every > 0 && report.step % config.save_every == 0)) {
-        log.Sync();
-        SaveLast();
-      }
+      if (last || Stopped() || (config.save_every > 0 && report.step % config.save_every == 0) ||
+          SavedLongAgo())
+        Save(log);
     }
     result.steps = trainer_.step();
     result.tokens = trainer_.tokens();
     result.seconds = watch.Seconds();
-    result.stopped_early = result.steps < config.steps;
+    result.stopped_early = result.steps < config.steps && !result.interrupted;
     result.best_loss = progressed_.best_loss;
     result.best_step = progressed_.best_step;
     return result;
@@ -167,6 +173,8 @@ class Run {
   void Open() {
     if (Exists(Path(models::kLastName))) {
       progressed_ = Progressed::FromJson(trainer_.Load(Path(models::kLastName)));
+      saved_step_ = trainer_.step();
+      continues_ = true;
       if (!Exists(Path(models::kConfigName)))
         io::WriteFileAtomically(Path(models::kConfigName), ToJson(trainer_.config()));
       return;
@@ -217,12 +225,27 @@ class Run {
     return score;
   }
 
-  void SaveLast() { trainer_.Save(Path(models::kLastName), progressed_.ToJson()); }
+  bool SavedLongAgo() const {
+    return options_.save_minutes > 0 && since_save_.Seconds() >= 60 * options_.save_minutes;
+  }
+
+  void Save(train::RunLog& log) {
+    log.Sync();
+    SaveLast();
+  }
+  void SaveLast() {
+    trainer_.Save(Path(models::kLastName), progressed_.ToJson());
+    saved_step_ = trainer_.step();
+    since_save_ = Stopwatch();
+  }
 
   fs::path folder_;
   TrainOptions options_;
   Trainer trainer_;
   Progressed progressed_;
+  int64_t saved_step_ = 0;  // of last.safetensors
+  Stopwatch since_save_;
+  bool continues_ = false;  // from a checkpoint that was there
 };
 
 }  // namespace
@@ -248,6 +271,10 @@ std::optional<RunConfig> FindRun(const std::string& folder) {
 TrainResult Train(const RunConfig& config, const TrainOptions& options, const Context& context) {
   if (options.out.empty())
     Throw(ErrorCode::kInvalidOption, "train", "given no folder, expected one for the run");
+  if (!(options.save_minutes >= 0) || !std::isfinite(options.save_minutes)) {
+    Throw(ErrorCode::kInvalidOption, "save_minutes", "given {}, expected a number, 0 or more",
+          options.save_minutes);
+  }
   const fs::path folder(options.out);
   CheckApart(config, folder);
   const auto check_folder = [&] {

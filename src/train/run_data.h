@@ -35,12 +35,13 @@ struct DataRecord {
 std::optional<int32_t> StartToken(const RunConfig& config, const Vocabulary& vocabulary,
                                   const DataRecord& record);
 
-// Replaces the paths of tokenizer and list of names by the run's own copies, if its folder has them.
+// Replaces the paths of tokenizer and list of names by the run's own copies, if its folder has
+// them.
 void UseCopies(const std::string& folder, DataFormat& format);
 
-// The data of a run, wherever it is now: at `hint` if one is given, else where the config says, seen
-// from here or from the folder of the run. Paths are hints: what has the fingerprint of the record
-// is taken first. `hint` may be other data: lists of names are then left out.
+// The data of a run, wherever it is now: at `hint` if one is given, else where the config says,
+// seen from here or from the folder of the run. Paths are hints: what has the fingerprint of the
+// record is taken first. `hint` may be other data: lists of names are then left out.
 std::shared_ptr<const Dataset> FindData(const RunConfig& config, const std::string& folder,
                                         const DataRecord& record, const std::string& hint);
 

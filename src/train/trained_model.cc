@@ -50,10 +50,12 @@ TrainedModel LoadTrained(const std::string& path) {
 }
 
 std::shared_ptr<const Dataset> OpenDataOf(const TrainedModel& trained, const std::string& hint) {
-  const auto data = train::FindData(
-      trained.config, std::filesystem::path(trained.path).parent_path().string(),
-      {.fingerprint = trained.fingerprint, .content = trained.content, .from_here = trained.data_from_here},
-      hint);
+  const auto data =
+      train::FindData(trained.config, std::filesystem::path(trained.path).parent_path().string(),
+                      {.fingerprint = trained.fingerprint,
+                       .content = trained.content,
+                       .from_here = trained.data_from_here},
+                      hint);
   const std::string& name = hint.empty() ? trained.config.data : hint;
   const ModelConfig& model = trained.model.config();
   if (data->vocab() != model.vocab || data->classes() != model.classes) {

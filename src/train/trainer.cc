@@ -271,7 +271,8 @@ std::string Trainer::Load(const std::string& path) {
   impl_->config_text = checkpoint.info().config;
   impl_->step = state["step"].get<int64_t>();
   impl_->tokens = state["tokens"].get<int64_t>();
-  impl_->first_redraw = number("first_redraw", INT64_MAX) ? state["first_redraw"].get<uint64_t>() : 0;
+  impl_->first_redraw =
+      number("first_redraw", INT64_MAX) ? state["first_redraw"].get<uint64_t>() : 0;
   return state["note"].dump();
 }
 

@@ -3,14 +3,40 @@
 #define FAVOR_TESTS_CLI_RUN_TOOL_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "tests/temp_dir.h"
 
 namespace favor {
 
 struct ToolResult {
-  int status = -1;  // exit status
+  int status = -1;    // exit status, or 128 + the signal that ended it
+  int killed_by = 0;  // this signal; 0: it ended by itself
   std::string out, err;
+};
+
+// A tool that runs while the test looks on. Destroyed before Wait, it is killed.
+class RunningTool {
+ public:
+  explicit RunningTool(const std::vector<std::string>& arguments);
+  // `words` are a whole command.
+  static RunningTool Command(std::vector<std::string> words);
+  RunningTool(RunningTool&& other) noexcept;
+  ~RunningTool();
+
+  void Signal(int signal) const;
+  void Freeze() const;  // SIGSTOP; returns when it stands still
+  bool Ended() const;
+  ToolResult Wait();
+
+ private:
+  RunningTool() = default;
+  void Start(std::vector<std::string> words);
+
+  std::unique_ptr<TempDir> dir_;
+  int child_ = 0;
 };
 
 ToolResult RunTool(const std::vector<std::string>& arguments);

@@ -60,7 +60,12 @@ TEST_F(StateCommand, AppendsReadsMergesAndShows) {
   const auto shown = nlohmann::json::parse(RunTool({"state", "show", dir_ / "ab", "--json"}).out);
   EXPECT_EQ(shown["tokens"], 12);
   EXPECT_EQ(shown["map"], "positive");
-  EXPECT_NE(RunTool({"state", "show", dir_ / "ab"}).out.find("12 tokens"), std::string::npos);
+  const ToolResult named = RunTool({"state", "show", "--state", dir_ / "ab"});
+  EXPECT_EQ(named.status, 0) << named.err;
+  EXPECT_NE(named.out.find("12 tokens"), std::string::npos);
+  EXPECT_EQ(RunTool({"state", "show", dir_ / "ab"}).out, named.out);
+  EXPECT_EQ(nlohmann::json::parse(RunTool({"state", "show", "--state", dir_ / "ab", "--json"}).out),
+            shown);
 }
 
 TEST_F(StateCommand, RefusesWhatDoesNotFit) {
@@ -78,6 +83,12 @@ TEST_F(StateCommand, RefusesWhatDoesNotFit) {
   ExpectError(RunTool({"state", "show", dir_ / "q.npy"}), 1, "not a safetensors file");
   ExpectError(Append("damaged", "1"), 1, "damaged");
   ExpectError(RunTool({"state", "show", dir_ / "missing"}), 1, "cannot be read");
+  ExpectError(RunTool({"state", "show", "--state", dir_ / "missing"}), 1, "cannot be read");
+  ExpectError(RunTool({"state", "show"}), 2,
+              "state show: --state: given nothing, expected one FILE");
+  ExpectError(RunTool({"state", "show", dir_ / "s", "--state", dir_ / "t"}), 2,
+              "expected one FILE");
+  ExpectError(RunTool({"state", "show", dir_ / "s", dir_ / "t"}), 2, "expected FILE");
   ExpectError(RunTool({"state", "merge", dir_ / "s", "--out", dir_ / "out"}), 2, "state");
   ExpectError(RunTool({"state"}), 2, "state");
   ExpectError(RunTool({"state", "apend"}), 2, "did you mean 'append'?");

@@ -35,7 +35,6 @@ class TokenizerCommand : public ToolFixture {
 TEST_F(TokenizerCommand, GivesATextBack) {
   const ToolResult train = Train("m", {"--vocab", "320", "--json"});
   ASSERT_EQ(train.status, 0) << train.err;
-  EXPECT_EQ(train.err, "");
   const auto summary = nlohmann::json::parse(train.out);
   EXPECT_GT(summary["pieces"], 270);
   EXPECT_EQ(summary["bytes"], text_.size());
@@ -54,6 +53,27 @@ TEST_F(TokenizerCommand, GivesATextBack) {
   const ToolResult plain = Train("m", {"--vocab", "320"});
   EXPECT_NE(plain.out.find(" tokens a word, "), std::string::npos);
   EXPECT_EQ(Encode({"--data", dir_ / "text"}).out, ids.out);
+}
+
+TEST_F(TokenizerCommand, SaysIfTheTextHasFewerPieces) {
+  std::string text;  // of sixty words
+  for (int i = 0; i < 3000; ++i) {
+    const int word = i * i % 61 + i % 7;
+    for (int j = 0; j <= word % 3; ++j)
+      text += std::vector<std::string>{"ka", "tor", "mi", "res", "un", "pen"}[(word / (j + 2)) % 6];
+    text += i % 8 == 7 ? "\n" : " ";
+  }
+  WriteText(dir_ / "text", text);
+  const ToolResult few = Train("m", {"--vocab", "5000", "--json"});
+  ASSERT_EQ(few.status, 0) << few.err;
+  const std::string pieces = nlohmann::json::parse(few.out)["pieces"].dump();
+  EXPECT_LT(std::stoi(pieces), 5000);
+  EXPECT_EQ(few.err,
+            "favor: warning: tokenizer: asked for 5000 pieces, the text gives " + pieces + "\n");
+  const ToolResult enough = Train("m", {"--vocab", "290", "--json"});
+  ASSERT_EQ(enough.status, 0) << enough.err;
+  EXPECT_EQ(nlohmann::json::parse(enough.out)["pieces"], 290);
+  EXPECT_EQ(enough.err, "");
 }
 
 TEST_F(TokenizerCommand, ShowsAnExampleOfEachPart) {

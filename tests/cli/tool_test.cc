@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "cli/command.h"
@@ -54,11 +55,72 @@ TEST(Tool, WrongUsageIsOneLineAndStatusTwo) {
   expect({"state", "merge", "a", "--out", "b"}, "state merge: given too few or too many");
   expect({"report"}, "report: given nothing, expected DIR...");
   expect({"train", "--steps"}, "train: --steps: given no value, expected N");
-  expect({"train", "--out", "a", "--out", "b"}, "train: --out: given too few or too many");
   expect({"train", "--out", ""}, "train: --out: given an empty path");
   const ToolResult nothing = RunTool({});
   EXPECT_EQ(nothing.status, 2);
   EXPECT_EQ(nothing.out, "");
+}
+
+// Which of two values counts would be a guess.
+TEST(Tool, OptionsAreGivenOnce) {
+  const auto expect = [](const std::vector<std::string>& words, const std::string& says) {
+    const ToolResult result = RunTool(words);
+    EXPECT_EQ(result.status, 2) << result.err;
+    EXPECT_EQ(result.err, "favor: error: " + says + "\n");
+    EXPECT_EQ(result.out, "");
+  };
+  expect({"train", "--out", "a", "--out", "b"}, "train: --out: given twice, expected once");
+  expect({"train", "--steps", "1", "--out", "a", "--steps", "1", "--steps", "2"},
+         "train: --steps: given 3 times, expected once");
+  expect({"train", "--resume", "--resume"}, "train: --resume: given twice, expected once");
+  expect({"train", "--preset", "tiny", "--preset", "tiny"},
+         "train: --preset: given twice, expected once");
+  expect({"inspect", "model", "--causal", "--no-causal"},
+         "inspect model: --causal, --no-causal: given twice, expected once");
+  expect({"generate", "--prompt", "a", "--prompt", ""},
+         "generate: --prompt: given twice, expected once");
+  expect({"generate", "--temperature=1", "--temperature", "0"},
+         "generate: --temperature: given twice, expected once");
+  expect({"state", "append", "--seed", "1", "--seed", "2"},
+         "state append: --seed: given twice, expected once");
+  expect({"attend", "--center-keys", "--center-keys"},
+         "attend: --center-keys: given twice, expected once");
+  // Every command that has it as a flag.
+  int commands = 0;
+  const auto check = [&](const std::vector<std::string>& words, const std::string& path) {
+    std::vector<std::string> help = words;
+    help.insert(help.begin(), "help");
+    if (RunTool(help).out.find("\n  --json  ") == std::string::npos) return;
+    ++commands;
+    std::vector<std::string> twice = words;
+    twice.insert(twice.end(), {"--json", "--json"});
+    expect(twice, path + ": --json: given twice, expected once");
+  };
+  for (const cli::Command& command : cli::AllCommands()) {
+    if (command.parts.empty()) check({command.name}, command.name);
+    for (const cli::Command& part : command.parts)
+      check({command.name, part.name}, command.name + " " + part.name);
+  }
+  EXPECT_GT(commands, 10);
+}
+
+// Values of a list may come together or one by one.
+TEST(Tool, ListsMayBeGivenInParts) {
+  const TempDir dir;
+  const auto lengths = [&](const std::vector<std::string>& given) {
+    std::vector<std::string> words = {"bench",   "attention", "--heads",   "1",          "--dim",
+                                      "8",       "--rounds",  "1",         "--features", "8",
+                                      "--quiet", "--json",    dir / "json"};
+    words.insert(words.end(), given.begin(), given.end());
+    const ToolResult result = RunTool(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    std::set<int64_t> measured;
+    const auto json = nlohmann::json::parse(ReadText(dir / "json"));
+    for (const auto& row : json["rows"]) measured.insert(row["length"].get<int64_t>());
+    return measured;
+  };
+  EXPECT_EQ(lengths({"--lengths", "32,64"}), (std::set<int64_t>{32, 64}));
+  EXPECT_EQ(lengths({"--lengths", "32", "--lengths", "64"}), (std::set<int64_t>{32, 64}));
 }
 
 TEST(Tool, HelpSaysWhatIsRequiredAndWhatIsUsual) {

@@ -355,8 +355,28 @@ TEST_F(TrainCommand, SavesWhenItWasTold) {
   ASSERT_NE(at, std::string::npos) << result.err;
   const int64_t failed = std::stoll(result.err.substr(at + says.size()));
   ASSERT_GT(failed, 3) << "too early to tell";
-  const models::Checkpoint last(run_ + "/last.safetensors");
-  EXPECT_EQ(nlohmann::json::parse(last.info().state)["step"], (failed - 1) / 3 * 3);
+  const auto saved = [&] {
+    const models::Checkpoint last(run_ + "/last.safetensors");
+    return nlohmann::json::parse(last.info().state)["step"].get<int64_t>();
+  };
+  EXPECT_EQ(saved(), (failed - 1) / 3 * 3);
+  // By time: a step takes more than a nanosecond, and all of them less than ten minutes.
+  for (const auto& [minutes, step] :
+       {std::pair{"1e-11", failed - 1}, {"0", int64_t{0}}, {"10", int64_t{0}}}) {
+    std::filesystem::remove_all(run_);
+    ASSERT_EQ(
+        RunTool(Words({"--learning-rate", "1000", "--clip", "0", "--warmup", "90", "--steps", "400",
+                       "--save-every", "0", "--eval-every", "0", "--save-minutes", minutes}))
+            .status,
+        1);
+    EXPECT_EQ(saved(), step) << minutes;
+  }
+  std::filesystem::remove_all(run_);
+  const ToolResult negative = RunTool(Words({"--save-minutes", "-1"}));
+  EXPECT_EQ(negative.status, 2);
+  EXPECT_NE(negative.err.find("save_minutes: given -1, expected a number, 0 or more"),
+            std::string::npos)
+      << negative.err;
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ TEST_F(Pictures, PixelsFollowABeginToken) {
   const auto data = OpenData(dir_ / "a.png", {.format = {.valid = 0, .test = 0}});
   EXPECT_EQ(data->vocab(), 259);
   EXPECT_EQ(data->Unit(), "dimension");
+  EXPECT_EQ(data->Shape(), "2 × 3 × 3");
   EXPECT_EQ(data->vocabulary()->name(), "pixels");
   EXPECT_EQ(data->Summary(Split::kTrain).lengths, (std::map<int64_t, int64_t>{{18, 1}}));
   const Batch batch = data->EvalBatch(Split::kTrain, {.index = 0, .batch = 4, .length = 18});

@@ -126,6 +126,45 @@ TEST(ByteStream, DamageIsSeen) {
   EXPECT_LE(harmless, 1 + 7);
 }
 
+// What other programs compressed is told apart from damage, and from text that looks similar.
+TEST(ByteStream, RefusesOtherFormatsByName) {
+  struct Case {
+    std::string bytes, says;
+  };
+  const auto bytes = [](const char* text, size_t size) { return std::string(text, size); };
+  const std::string bzip2 =
+                        "is compressed by bzip2, expected plain or gzip data: expand it with "
+                        "'bzip2 -d'",
+                    xz = "is compressed by xz, expected plain or gzip data: expand it with 'xz -d'",
+                    zstd =
+                        "is compressed by zstd, expected plain or gzip data: expand it with "
+                        "'zstd -d'",
+                    zip = "is a zip archive, expected plain or gzip data: expand it with 'unzip'";
+  const std::vector<Case> cases = {
+      {bytes("BZh91AY&SY\x0e\xad\x3e\xee", 14), bzip2},
+      {bytes("BZh1\x17\x72\x45\x38\x50\x90\0\0\0\0", 14), bzip2},  // of an empty file
+      {bytes("\xfd\x37\x7a\x58\x5a\0\0\x04\xe6\xd6", 10), xz},
+      {bytes("\x28\xb5\x2f\xfd\x04\x58", 6), zstd},
+      {bytes("PK\x03\x04\x0a\0\0\0", 8), zip},
+      {bytes("PK\x05\x06\0\0\0\0", 8), zip},
+      {bytes("PK\x07\x08PK\x03\x04", 8), zip}};
+  for (const Case& each : cases) {
+    for (const bool file : {false, true}) {
+      try {
+        file ? FromFile(each.bytes) : FromMemory(each.bytes);
+        FAIL() << each.says;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kInvalidData);
+        EXPECT_TRUE(std::string(error.what()).ends_with(": " + each.says)) << error.what();
+      }
+    }
+  }
+  for (const std::string& text :
+       {std::string("BZh9 is a header"), std::string("PK and more"), std::string("PK\x03"),
+        std::string("7zXZ"), std::string("\x28\xb5\x2f")})
+    EXPECT_EQ(FromMemory(text), text);
+}
+
 TEST(ByteStream, ReportsFilesThatCannotBeRead) {
   const TempDir dir;
   EXPECT_THROW(ByteStream(dir / "none"), Error);

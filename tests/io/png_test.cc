@@ -77,6 +77,47 @@ TEST(Png, ValuesAreThoseStored) {
   EXPECT_EQ(Parse(Png(8, 8, pixels, {.gamma = 1.0})).pixels, pixels);
 }
 
+TEST(Png, WritesWhatItReads) {
+  const TempDir dir;
+  for (const auto& [height, width] : {std::pair{1, 1}, {2, 3}, {28, 28}, {1, 9}, {300, 2}}) {
+    for (const int channels : {1, 3}) {
+      const Picture picture{.height = height,
+                            .width = width,
+                            .channels = channels,
+                            .pixels = Noise(static_cast<size_t>(height * width * channels))};
+      WritePng(dir / "a.png", picture);
+      const Picture back = ReadPng(dir / "a.png");
+      EXPECT_EQ(back.height, height);
+      EXPECT_EQ(back.width, width);
+      EXPECT_EQ(back.channels, channels);
+      EXPECT_EQ(back.pixels, picture.pixels) << height << " × " << width << " × " << channels;
+      EXPECT_EQ(EncodePng(picture), ReadText(dir / "a.png"));
+    }
+  }
+  EXPECT_EQ(dir.Entries(), 1);
+}
+
+TEST(Png, RefusesToWriteWhatIsNotAPicture) {
+  const TempDir dir;
+  const auto refused = [&](const Picture& picture) {
+    try {
+      WritePng(dir / "a.png", picture);
+      FAIL() << picture.height << " × " << picture.width << " × " << picture.channels;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidData);
+    }
+    EXPECT_EQ(dir.Entries(), 0);
+  };
+  refused({});
+  refused({.height = 1, .width = 1, .channels = 1, .pixels = {}});
+  refused({.height = 2, .width = 2, .channels = 1, .pixels = Noise(5)});
+  refused({.height = 1, .width = 2, .channels = 2, .pixels = Noise(4)});
+  refused({.height = -1, .width = -4, .channels = 1, .pixels = Noise(4)});
+  refused({.height = int64_t{1} << 40, .width = int64_t{1} << 40, .channels = 3, .pixels = {}});
+  EXPECT_THROW(WritePng(dir / "no/a.png", {.height = 1, .width = 1, .channels = 1, .pixels = {0}}),
+               Error);
+}
+
 TEST(Png, RefusesOtherKindsByName) {
   const auto rows = Noise(64);
   ExpectRefused(Png(2, 2, rows, {.bits = 16}), "has 16 bits a channel, expected 8");

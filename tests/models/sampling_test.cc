@@ -123,7 +123,7 @@ TEST(Generate, RefusesDecodersWithoutAPromptAndOtherVocabularies) {
   const Model model(DecoderConfig(), 5);
   Decoder decoder(model, context);
   EXPECT_THROW(Generate(decoder, Letters(), {.tokens = 1}), Error);
-  decoder.Read(Prompt(Letters(), ""));
+  decoder.Read(Prompt(Letters(), Letters().special().begin, ""));
   EXPECT_EQ(decoder.tokens(), 1);  // the begin token
   EXPECT_EQ(Generate(decoder, Letters(), {.tokens = 0}).tokens.size(), 0u);
   EXPECT_THROW(Generate(decoder, *OpenVocabulary("bytes"), {.tokens = 1}), Error);

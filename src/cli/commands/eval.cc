@@ -23,8 +23,8 @@ struct Arguments {
 
 struct Subject {
   std::shared_ptr<const Dataset> data;
-  std::string name;      // of the data
-  bool own = true;       // it is the data that the model was trained on
+  std::string name;  // of the data
+  bool own = true;   // it is the data that the model was trained on
   std::string split;
 };
 
@@ -46,8 +46,7 @@ Subject Open(const Arguments& a, TrainedModel& trained) {
   }
   subject.split = a.split.empty() ? Name(Split::kValid) : a.split;
   subject.data = OpenDataOf(trained, a.data);
-  subject.own =
-      trained.fingerprint.empty() || subject.data->Fingerprint() == trained.fingerprint;
+  subject.own = trained.fingerprint.empty() || subject.data->Fingerprint() == trained.fingerprint;
   if (!subject.own && a.data.empty()) {
     Warn(Printable(subject.name),
          "has changed since the model was trained; what was held out may have been learned from");
@@ -135,13 +134,12 @@ void Run(const Arguments& a) {
   options.each = [&](int64_t done, const Score& score) {
     progress.Update(done, fmt::format("loss {:.4f}", score.MeanLoss()));
   };
-  const lab::Evaluation evaluation =
-      lab::Evaluate(trained.model, *subject.data, options, context);
+  const lab::Evaluation evaluation = lab::Evaluate(trained.model, *subject.data, options, context);
   if (evaluation.score.count == 0) {
-    Throw(ErrorCode::kInvalidData, Printable(subject.name), "its {} split holds nothing to ask for{}",
-          subject.split,
-          options.split == Split::kHeldOut ? " (a list for it is given with train --held-out)"
-                                           : "");
+    Throw(
+        ErrorCode::kInvalidData, Printable(subject.name), "its {} split holds nothing to ask for{}",
+        subject.split,
+        options.split == Split::kHeldOut ? " (a list for it is given with train --held-out)" : "");
   }
   if (a.json) return PrintAsJson(trained, subject, length, evaluation);
   PrintAsText(trained, subject, evaluation);
@@ -154,8 +152,7 @@ void Declare(Options& options, Arguments& a) {
       .Required();
   options.Path("--data", "FILE|task:NAME", a.data,
                "Other data than the run's, or where the run's data is now");
-  options
-      .Choice("--split", {SplitNames().begin(), SplitNames().end()}, a.split, "Part of the data")
+  options.Choice("--split", {SplitNames().begin(), SplitNames().end()}, a.split, "Part of the data")
       .Default("valid; all of data that is not the run's");
   options.Integer("--batch", {1, 1 << 20}, a.batch, "Sequences at a time").Default("the run's");
   options.Integer("--length", {1, int64_t{1} << 24}, a.length, "Tokens of a sequence")

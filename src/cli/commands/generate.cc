@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/context_options.h"
 #include "cli/files.h"
+#include "cli/picture_files.h"
 #include "core/error_text.h"
 #include "core/json.h"
 #include "core/notice.h"
@@ -25,17 +26,20 @@ namespace favor::cli {
 namespace {
 
 struct Arguments {
-  std::string model, prompt_file, save_state, load_state;
+  std::string model, prompt_file, save_state, load_state, png;
   std::optional<std::string> prompt;
-  int64_t tokens = 256, samples = 1;
+  int64_t tokens = -1, samples = 1;  // -1: the default
   ContextArguments run;
   SamplingOptions sampling;
   bool json = false, quiet = false;
 };
 
+constexpr int64_t kUsualTokens = 256;
+
 std::string PromptText(const Arguments& a, const Vocabulary& vocabulary) {
   if (a.prompt_file.empty()) return a.prompt.value_or("");
-  std::string text = io::ReadRegularFile(a.prompt_file);
+  std::string text = a.prompt_file == io::kStandardInput ? io::ReadStandardInput()
+                                                         : io::ReadRegularFile(a.prompt_file);
   // The line end that editors write is no letter.
   while (vocabulary.special().begin && (text.ends_with('\n') || text.ends_with('\r')))
     text.pop_back();
@@ -43,17 +47,19 @@ std::string PromptText(const Arguments& a, const Vocabulary& vocabulary) {
 }
 
 // Where learned positions or a picture end, so does what can be generated.
-int64_t MostTokens(const Arguments& a, const TrainedModel& run, int64_t context) {
+int64_t MostTokens(int64_t wanted, const TrainedModel& run, int64_t context) {
   int64_t end = INT64_MAX;
   if (run.config.model.positions == "learned") end = run.config.model.max_length;
   if (run.vocabulary->name() == "pixels") end = run.config.training.length;
-  return std::min(a.tokens, std::max<int64_t>(0, end - context + 1));
+  return std::min(wanted, std::max<int64_t>(0, end - context + 1));
 }
 
 // What is read before the first token is drawn; behind a context that was kept, the text alone.
 std::vector<int32_t> PromptTokens(const Arguments& a, const TrainedModel& run) {
   const std::string text = PromptText(a, *run.vocabulary),
-                    who = a.prompt_file.empty() ? "generate: --prompt" : a.prompt_file;
+                    who = a.prompt_file.empty()                 ? "generate: --prompt"
+                          : a.prompt_file == io::kStandardInput ? "standard input"
+                                                                : a.prompt_file;
   return Prompt(*run.vocabulary, a.load_state.empty() ? run.start : std::nullopt, text, who);
 }
 
@@ -87,17 +93,53 @@ class StreamedText {
   size_t anchor_ = 0;
 };
 
-void Run(const Arguments& a) {
+void CheckArguments(const Arguments& a) {
   if (a.prompt && !a.prompt_file.empty())
     Throw(ErrorCode::kInvalidOption, "generate", "given --prompt and --prompt-file, expected one");
+  if (!a.png.empty() && !a.load_state.empty()) {
+    Throw(ErrorCode::kInvalidOption, "generate",
+          "given --png and --load-state, expected one: a kept context does not hold its pixels");
+  }
   CheckSampling(a.sampling);
-  TrainedModel run = LoadTrained(a.model);
+}
+
+// Outputs that could not be written, or that are inputs, are refused before any work.
+void CheckOutputs(const Arguments& a, const TrainedModel& run,
+                  const std::optional<PictureFiles>& pictures) {
   std::vector<std::string> inputs =
       lab::FilesOf(run.config, std::filesystem::path(run.path).parent_path().string());
   inputs.push_back(run.path);
-  inputs.push_back(a.prompt_file);
+  if (a.prompt_file != io::kStandardInput) inputs.push_back(a.prompt_file);
   inputs.push_back(a.load_state);
   CheckFiles("generate", {a.save_state}, inputs);
+  for (int64_t i = 0; pictures && i < a.samples; ++i)
+    CheckFiles("generate", {a.save_state, pictures->Path(i)}, inputs);
+}
+
+// Tokens that make the prompt a whole picture: it has a begin token in front. Throws if --tokens
+// are fewer, since part of a picture is not one.
+int64_t TokensOfPicture(const Arguments& a, const PictureFiles& pictures, size_t prompt) {
+  const auto read = static_cast<int64_t>(prompt) - 1;
+  const int64_t left = pictures.Pixels() - read;
+  if (left < 0) {
+    Throw(ErrorCode::kInvalidOption, "generate: --prompt",
+          "given {} values, expected at most {}, a picture of {}", read, pictures.Pixels(),
+          pictures.shape());
+  }
+  if (a.tokens >= 0 && a.tokens < left) {
+    Throw(ErrorCode::kInvalidOption, "generate: --tokens",
+          "given {}, expected at least {} (or none) for a whole picture of {}", a.tokens, left,
+          pictures.shape());
+  }
+  return left;
+}
+
+void Run(const Arguments& a) {
+  CheckArguments(a);
+  TrainedModel run = LoadTrained(a.model);
+  std::optional<PictureFiles> pictures;
+  if (!a.png.empty()) pictures.emplace(run, a.png, a.samples);
+  CheckOutputs(a, run, pictures);
   const Vocabulary& vocabulary = *run.vocabulary;
   const Context context = a.run.Make();
   Decoder decoder(run.model, context);
@@ -107,6 +149,9 @@ void Run(const Arguments& a) {
     Throw(ErrorCode::kInvalidOption, "generate: --prompt",
           "given nothing, expected some text to go on from");
   }
+  const int64_t wanted = pictures        ? TokensOfPicture(a, *pictures, prompt.size())
+                         : a.tokens >= 0 ? a.tokens
+                                         : kUsualTokens;
   const Stopwatch prefill_watch;
   constexpr size_t kPiece = 4096;
   {
@@ -121,15 +166,16 @@ void Run(const Arguments& a) {
   const double prefill = prefill_watch.Seconds();
   if (!a.save_state.empty()) decoder.Save(a.save_state);
 
-  const int64_t most = MostTokens(a, run, decoder.tokens());
+  const int64_t most = MostTokens(wanted, run, decoder.tokens());
   const bool records = vocabulary.special().begin.has_value();
+  const bool text = !a.json && !pictures;  // on stdout
   const Stopwatch watch;
   int64_t drawn = 0;
   bool cut = false;  // some sample ended because the model did
   Json samples = Json::array();
   for (int64_t number = 0; number < a.samples; ++number) {
     Decoder own = decoder.Clone();
-    if (!a.json && records)
+    if (text && records)
       WriteOut(fmt::format(">sample{}\n{}", number + 1, vocabulary.Decode(prompt)));
     StreamedText streamed(vocabulary);
     SamplingOptions sampling = a.sampling;
@@ -140,14 +186,22 @@ void Run(const Arguments& a) {
                                         .tokens = most,
                                         .sample = static_cast<uint64_t>(number),
                                         .each = [&](int32_t token) {
-                                          if (!a.json) streamed.Add(token);
+                                          if (text) streamed.Add(token);
                                         }});
     drawn += static_cast<int64_t>(sampled.tokens.size());
-    cut = cut || (!sampled.ended && most < a.tokens && vocabulary.name() != "pixels");
+    cut = cut || (!sampled.ended && most < wanted && vocabulary.name() != "pixels");
+    if (pictures) {
+      std::vector<int32_t> pixels(prompt.begin() + 1, prompt.end());
+      pixels.insert(pixels.end(), sampled.tokens.begin(), sampled.tokens.end());
+      pictures->Write(number, pixels);
+    }
     if (a.json) {
       samples.push_back({{"text", vocabulary.Decode(sampled.tokens)},
                          {"tokens", sampled.tokens},
                          {"ended", sampled.ended}});
+      if (pictures) samples.back()["png"] = pictures->Path(number);
+    } else if (pictures) {
+      WriteOut(fmt::format("{}: {}\n", Printable(pictures->Path(number)), pictures->shape()));
     } else {
       WriteOut(number + 1 < a.samples && !records ? "\n\n" : "\n");
     }
@@ -186,15 +240,21 @@ void Declare(Options& options, Arguments& a) {
             "A checkpoint, or the folder of a run (its best checkpoint)")
       .Required();
   options.Text("--prompt", a.prompt, "What comes before: text, letters, or numbers");
-  options.Path("--prompt-file", "FILE", a.prompt_file, "The same from a file");
-  options.Integer("--tokens", {0, int64_t{1} << 32}, a.tokens,
-                  "Tokens at most; records end by themselves");
+  options.Path("--prompt-file", "FILE", a.prompt_file,
+               "The same from a file; -: from standard input");
+  options
+      .Integer("--tokens", {0, int64_t{1} << 32}, a.tokens,
+               "Tokens at most; records end by themselves")
+      .Default(fmt::format("{}; with --png a whole picture", kUsualTokens));
   options.Integer("--samples", {1, 1 << 20}, a.samples, "Continuations, one after another");
   options.Number("--temperature", a.sampling.temperature,
                  "Logits are divided by it; 0: always the likeliest token");
   options.Integer("--top-k", {0, 1 << 30}, a.sampling.top_k, "Only the k likeliest tokens; 0: all");
   options.Number("--top-p", a.sampling.top_p,
                  "Only the likeliest tokens that have this probability together");
+  options.Path("--png", "FILE.png", a.png,
+               "Write what a model of pixels generates as pictures; several samples: FILE-1.png, "
+               "FILE-2.png, …");
   options.Path("--save-state", "FILE", a.save_state,
                "Keep the context, as it is behind the prompt");
   options.Path("--load-state", "FILE", a.load_state,
@@ -211,7 +271,8 @@ Command GenerateCommand() {
           .summary = "Let a trained model go on from a prompt",
           .example =
               "favor generate --model run --prompt \"In the beginning\" --temperature 0.8\n"
-              "  favor generate --model proteins --samples 3 --seed 7 > new.fasta",
+              "  favor generate --model proteins --samples 3 --seed 7 > new.fasta\n"
+              "  favor generate --model pictures --samples 3 --png new.png",
           .setup = Setup(Declare, Run)};
 }
 

@@ -36,10 +36,13 @@ void Run(Arguments& a) {
     for (const std::string& file : lab::FilesOf(lab::ReadRunFolder(folder).config, folder))
       inputs.push_back(file);
   }
+  inputs.push_back(a.options.data);
   CheckFiles("report", {a.out}, inputs);
   a.options.command = "favor report";
   for (const std::string& folder : a.options.folders)
     a.options.command.append(" ").append(lab::Quoted(folder));
+  if (!a.options.data.empty())
+    a.options.command.append(" --data ").append(lab::Quoted(a.options.data));
   if (!a.options.lengths.empty())
     a.options.command += fmt::format(" --lengths {}", fmt::join(a.options.lengths, ","));
   if (a.options.folders.size() > 1) a.options.command.append(" --out ").append(lab::Quoted(a.out));
@@ -59,6 +62,8 @@ void Declare(Options& options, Arguments& a) {
   options.Words("folders", {1, 1000}, a.options.folders, "Folders of runs").Placeholder("DIR...");
   options.Path("--out", "FILE.html", a.out,
                "The page (default: report.html in the folder, or here for several)");
+  options.Path("--data", "FILE", a.options.data,
+               "Where the runs' data is now, or other data to evaluate them on");
   options.Integers("--lengths", {1, int64_t{1} << 22}, a.options.lengths,
                    "Also measure the time of a token at these lengths");
   options.Integer("--samples", {0, 1000}, a.options.samples, "Samples of each model");

@@ -127,7 +127,17 @@ void Merge(const Arguments& a) {
   Print(a.out, merged, a.json);
 }
 
-void Show(const Arguments& a) { Print(a.inputs[0], AttentionState::Load(a.inputs[0]), a.json); }
+// The file has a name as in the other parts, or stands alone.
+void Show(const Arguments& a) {
+  if (a.state.empty() == a.inputs.empty()) {
+    Throw(ErrorCode::kInvalidOption, "state show: --state", "given {}, expected one FILE",
+          a.state.empty()
+              ? "nothing"
+              : fmt::format("'{}' and '{}'", Printable(a.state), Printable(a.inputs[0])));
+  }
+  const std::string& path = a.state.empty() ? a.inputs[0] : a.state;
+  Print(path, AttentionState::Load(path), a.json);
+}
 
 void DeclareAppend(Options& options, Arguments& a) {
   options.Path("--state", "FILE", a.state, "The state's file").Required();
@@ -163,7 +173,8 @@ void DeclareMerge(Options& options, Arguments& a) {
 }
 
 void DeclareShow(Options& options, Arguments& a) {
-  options.Words("state", {1, 1}, a.inputs, "The state's file").Placeholder("FILE");
+  options.Path("--state", "FILE", a.state, "The state's file");
+  options.Words("state", {0, 1}, a.inputs, "The same without --state").Placeholder("FILE");
   options.Flag("--json", a.json, "Print JSON");
 }
 
@@ -189,7 +200,7 @@ Command StateCommand() {
                         .setup = Setup(DeclareMerge, Merge)},
                 Command{.name = "show",
                         .summary = "What a state holds",
-                        .example = "favor state show s.favor --json",
+                        .example = "favor state show --state s.favor --json",
                         .setup = Setup(DeclareShow, Show)}}};
 }
 

@@ -9,6 +9,7 @@
 #include "cli/files.h"
 #include "core/error_text.h"
 #include "core/json.h"
+#include "core/notice.h"
 #include "core/utf8.h"
 #include "data/input_files.h"
 #include "data/sentencepiece.h"
@@ -37,6 +38,8 @@ void Train(const Arguments& a) {
   CheckFiles("tokenizer", {a.out}, {a.data});
   const data::SentencePieceResult result =
       data::TrainSentencePiece({.source = a.data, .vocab = a.vocab, .out = a.out});
+  if (result.pieces < a.vocab)
+    Warn("tokenizer", "asked for {} pieces, the text gives {}", a.vocab, result.pieces);
   const double bytes_per_token =
       static_cast<double>(result.bytes) / static_cast<double>(result.summary.tokens);
   if (a.json) {
@@ -150,7 +153,7 @@ void DeclareTrain(Options& options, Arguments& a) {
             "from")
       .Required();
   options.Integer("--vocab", {258, 1'000'000}, a.vocab,
-                  "Pieces, 256 bytes among them; fewer where the text has no more");
+                  "Pieces, 256 bytes among them; fewer (with a warning) if the text has no more");
   options.Path("--out", "M.model", a.out, "Where the model goes").Required();
   options.Flag("--json", a.json, "Print JSON");
 }

@@ -2,15 +2,18 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/context_options.h"
 #include "cli/files.h"
 #include "cli/run_config_options.h"
+#include "cli/stop_signals.h"
 #include "core/error_text.h"
 #include "core/json.h"
 #include "core/notice.h"
 #include "favor/train.h"
+#include "lab/run_folder.h"
 #include "lab/run_report.h"
 #include "models/checkpoint.h"
 
@@ -20,6 +23,7 @@ namespace {
 struct Arguments {
   RunConfigOptions run;
   std::string out;
+  double save_minutes = TrainOptions().save_minutes;
   bool resume = false, no_report = false, quiet = false, json = false;
   ContextArguments context;
 };
@@ -30,6 +34,7 @@ Json ToJson(const TrainResult& result) {
                {"loss", result.loss ? Json(*result.loss) : nullptr},
                {"seconds", result.seconds},
                {"stopped_early", result.stopped_early},
+               {"interrupted", result.interrupted},
                {"best_loss", result.best_loss},
                {"best_step", result.best_step}};
   if (result.valid) {
@@ -69,6 +74,15 @@ void Print(const TrainResult& result, const Arguments& a) {
   fmt::print("run: {}{}\n", Printable(a.out), a.no_report ? "" : " (report.html)");
 }
 
+// Says in one line on stderr how to continue. A run whose last step was done gets its report then.
+[[noreturn]] void Stop(int signal, const TrainResult& result, int64_t steps, const Arguments& a) {
+  if (a.json) PrintJson(ToJson(result));
+  Notice(
+      fmt::format("train: stopped at step {} of {}, continue with: favor train --out {} --resume\n",
+                  result.steps, steps, Printable(lab::Quoted(a.out))));
+  throw StoppedBySignal{signal};
+}
+
 void Run(const Arguments& a) {
   std::optional<RunConfig> stored;
   if (a.resume) stored = FindRun(a.out);
@@ -79,8 +93,22 @@ void Run(const Arguments& a) {
           a.resume ? fmt::format(" ('{}' holds no run to resume)", Printable(a.out)) : "");
   }
   const Context context = a.context.Make();
-  const TrainResult result =
-      Train(config, {.out = a.out, .resume = a.resume, .quiet = a.quiet}, context);
+  // Before the first step there is nothing to keep: until then a signal ends the process as usual.
+  std::optional<StopSignals> signals;
+  const TrainResult result = Train(config,
+                                   {.out = a.out,
+                                    .resume = a.resume,
+                                    .quiet = a.quiet,
+                                    .save_minutes = a.save_minutes,
+                                    .stop =
+                                        [&] {
+                                          if (!signals) signals.emplace();
+                                          return StopSignals::Received() != 0;
+                                        }},
+                                   context);
+  signals.reset();
+  if (const int signal = StopSignals::Received(); signal != 0)
+    Stop(signal, result, config.training.steps, a);
   Print(result, a);
   std::error_code ignored;
   const bool done =
@@ -97,6 +125,9 @@ void Declare(Options& options, Arguments& a) {
       .Required();
   options.Flag("--resume", a.resume,
                "Continue the run in --out, bit for bit; start it where there is none");
+  options.Number(
+      "--save-minutes", a.save_minutes,
+      "Save at least every so many minutes, in addition to --save-every; 0: never by time");
   options.Flag("--no-report", a.no_report, "Do not write report.html at the end");
   a.run.Add(options);
   a.context.AddThreads(options);
