@@ -65,6 +65,30 @@ TEST(Gradients, SurviveLargeAndJumpingNorms) {
   }
 }
 
+// A chunk in which exponents jump by hundreds is split, and its halves must follow the direction of
+// the sweep: the first half first for queries, the last half first for keys. Exponents grow as keys
+// shrink.
+TEST(Gradients, OfSplitChunksAreThoseOfTheReference) {
+  const Context context;
+  for (const char* map : {"positive", "hyperbolic"}) {
+    for (const char* profile : {"shrink", "grow", "jump"}) {
+      for (const double deviation : {8.0, 16.0}) {
+        SCOPED_TRACE(std::string(map) + ", norms that " + profile + ", " +
+                     std::to_string(deviation));
+        Case way{.map = map, .causal = true, .length = 150, .dim = 32, .features = 64};
+        way.deviation = deviation;
+        Call call(way);
+        call.k = Profiled(call.k, profile);
+        const AttentionGradients got = call.Gradients(context);
+        call.options.reference = true;
+        // Exponents reach scale·‖x‖²/2 = 16²·√32/2 = 724: floats know them, and weights
+        // relatively, to a few times 724·2⁻²⁴ = 4e-5.
+        ExpectNear(got, call.Gradients(context), deviation == 8 ? 1e-4 : 4e-4);
+      }
+    }
+  }
+}
+
 // Long enough to be cut into blocks, and with enough heads not to be.
 TEST(Gradients, OfBlocksAreThoseOfOneBlock) {
   const Context context({.threads = 3});

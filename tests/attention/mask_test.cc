@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/attention/head_by_head.h"
 #include "tests/attention/oracle.h"
 
 namespace favor {
@@ -107,6 +108,33 @@ TEST(Mask, WhateverMaskedRowsHoldDoesNotMatter) {
                 << attention << " " << map.name;
           }
         }
+      }
+    }
+  }
+}
+
+// Every key head has its own mask, which applies to the query heads that share it. Each query head
+// is compared with a call that has no other heads.
+TEST(Mask, OfEveryKeyHeadReachesTheQueryHeadsThatShareIt) {
+  const Context context({.threads = 2});
+  const HeadsShape shape{
+      .batch = 2, .heads = 6, .kv_heads = 3, .length = 70, .dim = 7, .value_dim = 5};
+  HeadArrays arrays = RandomArrays(shape, 0.7);
+  arrays.mask = Tensor({shape.batch, shape.kv_heads, shape.length});
+  const RandomStream stream(5, "masks of heads");
+  for (int64_t i = 0; i < arrays.mask.shape().Elements(); ++i)
+    arrays.mask.Data<float>()[i] = stream.Uniform(static_cast<uint64_t>(i)) < 0.5 ? 0.0f : 1.0f;
+  for (const char* attention : {"linear", "exact", "uniform"}) {
+    for (const bool causal : {false, true}) {
+      for (const bool reference : {false, true}) {
+        SCOPED_TRACE(std::string(attention) + (causal ? " causal" : "") +
+                     (reference ? " reference" : ""));
+        AttentionOptions options{.attention = attention, .causal = causal, .reference = reference};
+        if (options.attention == "linear")
+          options.plan = FeaturePlan::Draw({.features = 16}, shape.heads, shape.dim, 3);
+        const HeadResults got = AllHeads(arrays, options, context);
+        for (int64_t batch = 0; batch < shape.batch; ++batch)
+          ExpectHeadByHead(arrays, got, options, context, batch);
       }
     }
   }

@@ -3,6 +3,7 @@
 #define FAVOR_TESTS_ATTENTION_ORACLE_H_
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "favor/favor.h"
@@ -16,6 +17,23 @@ inline Tensor RandomTensor(const Shape& shape, double deviation, uint64_t seed) 
   for (size_t i = 0; i < values.size(); ++i)
     tensor.Data<float>()[i] = static_cast<float>(deviation * values[i]);
   return tensor;
+}
+
+// Norms that grow, shrink or jump along the sequence by a factor of 1000. x [.., length, dim].
+inline Tensor Profiled(const Tensor& base, const std::string& profile) {
+  Tensor x = base.Clone();
+  const int rank = x.shape().rank();
+  const int64_t length = x.shape()[rank - 2], d = x.shape()[rank - 1];
+  for (int64_t row = 0; row < x.shape().Elements() / d; ++row) {
+    const int64_t i = row % length;
+    const double t = static_cast<double>(i) / static_cast<double>(length - 1);
+    const double factor = profile == "grow"     ? std::pow(1000, t - 1)
+                          : profile == "shrink" ? std::pow(1000, -t)
+                          : profile == "jump"   ? (i / 37 % 2 ? 1e-3 : 1.0)
+                                                : 1;
+    for (int64_t c = 0; c < d; ++c) x.Data<float>()[row * d + c] *= static_cast<float>(factor);
+  }
+  return x;
 }
 
 inline double LargestDifference(const Tensor& a, const Tensor& b) {

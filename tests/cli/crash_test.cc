@@ -99,5 +99,34 @@ TEST_F(Crash, AtEverySystemCallOfACheckpoint) {
   EXPECT_GT(injected, 30);
 }
 
+// A rename is durable once its folder is synced. So every file is synced before it is renamed, and
+// the folder after that.
+TEST_F(Crash, RenamesAreSyncedWithTheirFolder) {
+  const std::string trace = dir_ / "trace";
+  const ToolResult traced =
+      RunToolUnder({"strace", "-f", "-y", "-e", "trace=rename,fsync", "-o", trace}, Words());
+  if (traced.status != 0) GTEST_SKIP() << "no strace, or no right to trace: " << traced.err;
+  const std::string folder = std::filesystem::canonical(run_).string();
+  int renamed_checkpoints = 0;
+  bool file_synced = false, folder_synced = true;
+  std::string last;
+  std::istringstream lines(ReadText(trace));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("fsync(") != std::string::npos) {
+      file_synced = file_synced || line.find("<" + folder + "/.favor-") != std::string::npos;
+      folder_synced = folder_synced || line.find("<" + folder + ">") != std::string::npos;
+    }
+    if (line.find("rename(") == std::string::npos) continue;
+    EXPECT_TRUE(folder_synced) << last;
+    EXPECT_TRUE(file_synced) << line;
+    renamed_checkpoints += line.find(".safetensors") != std::string::npos ? 1 : 0;
+    file_synced = folder_synced = false;
+    last = line;
+  }
+  EXPECT_TRUE(folder_synced) << last;
+  // last.safetensors at steps 0, 5, 10 and 12, and best.safetensors at least once.
+  EXPECT_GE(renamed_checkpoints, 5);
+}
+
 }  // namespace
 }  // namespace favor

@@ -178,6 +178,42 @@ TEST_F(DecoderFile, GoesOnBitForBit) {
   }
 }
 
+// Nothing that the decoder has read may show: positions, keys, sums.
+TEST_F(DecoderFile, AnEarlierContextReplacesALongerOne) {
+  const std::vector<int32_t> tokens = Tokens(90, 23);
+  const auto read = [&](Decoder& decoder, size_t begin, size_t end, size_t piece) {
+    for (size_t at = begin; at < end; at += piece)
+      decoder.Read(std::span(tokens).subspan(at, std::min(piece, end - at)));
+  };
+  for (const char* attention : {"linear", "exact", "uniform"}) {
+    for (const char* positions : {"rotary", "sinusoidal", "learned"}) {
+      for (const size_t piece : {1, 40, 90}) {
+        SCOPED_TRACE(std::string(attention) + " " + positions + ", " + std::to_string(piece) +
+                     " at a time");
+        ModelConfig config = DecoderConfig();
+        config.attention = attention;
+        config.positions = positions;
+        config.max_length = 90;
+        config.convolution = 3;
+        const Model model(config, 1);
+        Decoder earlier(model, context_), decoder(model, context_), expected(model, context_);
+        read(earlier, 0, 25, 25);
+        earlier.Save(dir_ / "context");
+        read(expected, 0, 25, 25);
+        read(decoder, 0, 90, piece);
+        decoder.Load(dir_ / "context");
+        EXPECT_EQ(decoder.tokens(), 25);
+        EXPECT_TRUE(std::ranges::equal(decoder.Logits(), expected.Logits()));
+        for (size_t at = 25; at < 45; at += 4) {
+          read(decoder, at, at + 4, 4);
+          read(expected, at, at + 4, 4);
+          EXPECT_TRUE(std::ranges::equal(decoder.Logits(), expected.Logits())) << at;
+        }
+      }
+    }
+  }
+}
+
 TEST_F(DecoderFile, RefusesDamageAndOtherModels) {
   Model model(DecoderConfig(), 1), other(DecoderConfig(), 2);
   Decoder decoder(model, context_);

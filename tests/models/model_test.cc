@@ -64,6 +64,43 @@ TEST(Model, PaddingChangesNothing) {
   }
 }
 
+// One of two layers passes its rows on unchanged: only ω then tells whether the other one is the
+// first or the second.
+TEST(Model, EveryLayerHasAnOmegaOfItsOwn) {
+  const Context context({.threads = 1});
+  for (const char* attention : {"linear", "exact"}) {
+    ModelConfig config = SmallConfig();
+    config.attention = attention;
+    const auto logits_with_work_in = [&](int layer) {
+      Model model(config, 1);
+      const std::string worker = "layers." + std::to_string(layer),
+                        idler = "layers." + std::to_string(1 - layer);
+      for (const auto& [name, value] : model.Parameters()) {
+        // The same weights, whichever layer works.
+        if (name.starts_with(worker)) {
+          std::vector<double> drawn(static_cast<size_t>(value.shape().Elements()));
+          RandomStream(7, name.substr(worker.size())).FillNormal(0, drawn);
+          std::copy(drawn.begin(), drawn.end(), value.Data<float>());
+        }
+        if (name.starts_with(idler))
+          std::fill_n(value.Data<float>(), value.shape().Elements(), 0.0f);
+      }
+      return model.Logits(SmallBatch(config), context);
+    };
+    const Tensor first = logits_with_work_in(0), second = logits_with_work_in(1);
+    double largest = 0;
+    for (int64_t i = 0; i < first.shape().Elements(); ++i) {
+      largest =
+          std::max<double>(largest, std::fabs(first.Data<float>()[i] - second.Data<float>()[i]));
+    }
+    if (config.attention == "linear") {
+      EXPECT_GT(largest, 1e-2);
+    } else {
+      EXPECT_EQ(largest, 0);  // the rest of the model is indeed the same
+    }
+  }
+}
+
 TEST(Model, ParametersAreNamedAndCounted) {
   ModelConfig config = SmallConfig();
   Model model(config, 1);
