@@ -2,6 +2,7 @@
 // the same, however long the context is.
 #include <favor/favor.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <string>

@@ -2,6 +2,7 @@
 // load, go on.
 #include <favor/favor.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 

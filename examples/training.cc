@@ -1,6 +1,7 @@
 // Trains a tiny Performer to repeat what it has read, saves it and loads it again.
 #include <favor/favor.h>
 
+#include <algorithm>
 #include <cstdio>
 
 int main() {

@@ -19,6 +19,7 @@
 namespace favor {
 
 constexpr int32_t kNoTarget = -1;
+constexpr int64_t kDefaultLength = 512;  // of sequences, if neither data nor user has another
 
 // Sequences of one length, as a model reads them.
 struct Batch {

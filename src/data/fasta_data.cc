@@ -87,13 +87,15 @@ void RefuseTwins(const InputFiles& files, const Alphabet& alphabet, std::vector<
 void RefuseDna(const std::string& path, const std::vector<int64_t>& counts,
                const Alphabet& alphabet) {
   constexpr int64_t kTelling = 100;  // letters
-  int64_t all = 0, bases = 0;
+  int64_t all = 0, others = 0, rarest = INT64_MAX;
   for (size_t i = 0; i < alphabet.letters().size(); ++i) {
+    const char letter = alphabet.letters()[i];
+    const bool base = std::string_view("ACGT").find(letter) != std::string_view::npos;
     all += counts[i];
-    if (std::string_view("ACGTN").find(alphabet.letters()[i]) != std::string_view::npos)
-      bases += counts[i];
+    others += base || letter == 'N' ? 0 : counts[i];
+    if (base) rarest = std::min(rarest, counts[i]);
   }
-  if (all < kTelling || bases < all) return;
+  if (all < kTelling || others > 0 || rarest < all / 50) return;
   Throw(ErrorCode::kInvalidData, Printable(path),
         "has no letters but A, C, G, T and N and is read as protein, expected alphabet dna");
 }

@@ -42,8 +42,6 @@ class StoredData : public Dataset {
   int64_t classes() const override { return 0; }
 
  protected:
-  static constexpr int64_t kDefaultLength = 512;
-
   bool causal() const { return stored_.options.task == "causal"; }
   const StoredSplit& Part(Split split) const { return stored_.splits[static_cast<size_t>(split)]; }
   // The parts that make up a split: one, or all of them for kAll.

@@ -39,8 +39,9 @@ Passed ForEachTarget(const Dataset& data, const Pass& pass, const Visit& visit) 
     const Batch part =
         data.EvalBatch(pass.split, {.index = i, .batch = batch, .length = pass.length});
     const auto length = static_cast<size_t>(classes ? 1 : part.length);
-    const std::vector<uint8_t> kinds =
-        pass.masked ? MaskKinds(part, *data.vocabulary()) : std::vector<uint8_t>();
+    const std::vector<uint8_t> kinds = pass.masked && data.vocabulary() != nullptr
+                                           ? MaskKinds(part, *data.vocabulary())
+                                           : std::vector<uint8_t>(part.targets.size());
     for (size_t at = 0; at < part.targets.size(); ++at) {
       if (at % length == 0 && passed.targets >= pass.most) {
         progress.Update(batches);
@@ -50,8 +51,7 @@ Passed ForEachTarget(const Dataset& data, const Pass& pass, const Visit& visit) 
       if (part.targets[at] == kNoTarget) continue;
       ++passed.targets;
       const size_t begin = classes ? 0 : at / length * length, end = classes ? 0 : at + 1;
-      visit(std::span(part.tokens).subspan(begin, end - begin), part.targets[at],
-            pass.masked ? kinds[at] : 0);
+      visit(std::span(part.tokens).subspan(begin, end - begin), part.targets[at], kinds[at]);
     }
     progress.Update(i + 1);
   }

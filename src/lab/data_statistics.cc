@@ -60,7 +60,7 @@ DataStatistics GatherStatistics(const Dataset& data, const DataFormat& format, i
   // Only records have a begin token, and pictures are never clipped.
   const bool records = vocabulary != nullptr && vocabulary->special().begin.has_value();
   if (records && data.Shape().empty() && format.layout == "clip") {
-    statistics.clipped_at = data.Length(length);
+    statistics.clipped_at = length == 0 ? kDefaultLength : length;
     statistics.dropped = statistics.Summary(Split::kTrain).ShareBeyond(statistics.clipped_at);
   }
   if (!options) return statistics;

@@ -254,7 +254,7 @@ std::string Trainer::Load(const std::string& path) {
     Throw(ErrorCode::kInvalidData, Printable(path), "damaged checkpoint: no state of training");
   if (state["data"] != impl_->data->Fingerprint()) {
     Throw(ErrorCode::kInvalidData, Printable(impl_->config.data),
-          "is not the data that the run began with, or is divided in another way");
+          "has changed since the run began, or is divided in another way now");
   }
   models::Network& network = impl_->model.network();
   const uint64_t seed = number("omega_seed", INT64_MAX)

@@ -52,20 +52,81 @@ TEST_F(TextData, EachByteIsAskedForTheNext) {
   EXPECT_NE(batch.tokens, data->TrainBatch({.index = 4, .batch = 4, .length = 50}).tokens);
 }
 
-// Windows of the held-out parts follow each other and never meet the other parts.
+// Every byte of the held-out parts but the first is asked for once, behind the one before it; no
+// window meets another part. 499 bytes: 12 windows of 40 and one of 19.
 TEST_F(TextData, HeldOutPartsAreReadOnceAndApart) {
   const auto data = Open("causal");
   const std::string text = Digits(10000);
   for (const auto& [split, begin] :
        std::map<Split, size_t>{{Split::kValid, 9000}, {Split::kTest, 9500}}) {
-    std::string seen;
+    std::map<size_t, std::string> windows;  // by place
+    std::vector<size_t> order;
     for (int64_t i = 0; i < data->Batches(split, 3, 40); ++i) {
       const Batch batch = data->EvalBatch(split, {.index = i, .batch = 3, .length = 40});
-      for (const int32_t token : batch.tokens) seen += static_cast<char>(token);
+      for (size_t row = 0; row < batch.tokens.size(); row += 40) {
+        std::string seen(1, static_cast<char>(batch.tokens[row]));
+        for (size_t j = row; j < row + 40 && batch.targets[j] != kNoTarget; ++j) {
+          EXPECT_EQ(batch.tokens[j], static_cast<unsigned char>(seen.back()));
+          seen += static_cast<char>(batch.targets[j]);
+        }
+        const size_t at = text.find(seen, begin);
+        ASSERT_NE(at, std::string::npos);
+        order.push_back(at);
+        windows[at] = seen;
+      }
     }
-    EXPECT_EQ(seen, text.substr(begin, seen.size()));
-    EXPECT_EQ(seen.size(), 480u);  // 12 windows of 40; 499 bytes have a next one
+    ASSERT_EQ(windows.size(), 13u);
+    EXPECT_FALSE(std::is_sorted(order.begin(), order.end())) << "the first windows are a sample";
+    std::string all = windows.begin()->second.substr(0, 1);
+    for (const auto& [at, seen] : windows) {
+      EXPECT_EQ(at, begin + all.size() - 1);
+      all += seen.substr(1);
+    }
+    EXPECT_EQ(all, text.substr(begin, 500));
   }
+}
+
+// One order for every model and every size of batches.
+TEST_F(TextData, TheOrderOfEvaluationIsTheSameForAll) {
+  const auto data = Open("causal"), other = OpenData(path_, {.seed = 9});
+  std::vector<int32_t> one, three;
+  for (int64_t i = 0; i < 12; ++i) {
+    const Batch batch = data->EvalBatch(Split::kValid, {.index = i, .batch = 1, .length = 40});
+    one.insert(one.end(), batch.tokens.begin(), batch.tokens.end());
+  }
+  for (int64_t i = 0; i < 4; ++i) {
+    const Batch batch = other->EvalBatch(Split::kValid, {.index = i, .batch = 3, .length = 40});
+    three.insert(three.end(), batch.tokens.begin(), batch.tokens.end());
+  }
+  EXPECT_EQ(one, three);
+}
+
+// Masked windows of 500 bytes: the last is padded, and nothing of the padding is asked for.
+TEST_F(TextData, ShortWindowsArePadded) {
+  const auto data = Open("masked");
+  ASSERT_EQ(data->Batches(Split::kValid, 100, 300), 1);
+  const Batch batch = data->EvalBatch(Split::kValid, {.index = 0, .batch = 100, .length = 300});
+  ASSERT_EQ(batch.batch, 2);
+  int64_t padding = 0;
+  for (size_t i = 0; i < batch.tokens.size(); ++i) {
+    EXPECT_EQ(batch.mask[i] == 0, batch.tokens[i] == 257);
+    padding += batch.mask[i] == 0 ? 1 : 0;
+    EXPECT_TRUE(batch.mask[i] == 1 || batch.targets[i] == kNoTarget);
+  }
+  EXPECT_EQ(padding, 100);
+}
+
+// All splits together, each byte but three first ones asked for once.
+TEST_F(TextData, AllIsEverySplit) {
+  const auto data = Open("causal");
+  int64_t targets = 0;
+  for (int64_t i = 0; i < data->Batches(Split::kAll, 7, 64); ++i) {
+    for (const int32_t target :
+         data->EvalBatch(Split::kAll, {.index = i, .batch = 7, .length = 64}).targets)
+      targets += target != kNoTarget ? 1 : 0;
+  }
+  EXPECT_EQ(targets, 10000 - 3);
+  EXPECT_EQ(data->Summary(Split::kAll).tokens, 10000);
 }
 
 TEST_F(TextData, MaskedTokensAreAskedFor) {
@@ -88,10 +149,17 @@ TEST_F(TextData, RefusesWhatDoesNotFit) {
   EXPECT_THROW(Open("classify"), Error);
   EXPECT_THROW(Open("casual"), Error);
   EXPECT_THROW(OpenData(dir_ / "none", {}), Error);
-  EXPECT_THROW(Open("causal")->Length(500), Error);  // 500 bytes are held out: 499 have a next one
-  EXPECT_EQ(Open("causal")->Length(499), 499);
+  EXPECT_THROW(Open("causal")->Length(9000), Error);  // 9000 bytes to learn from
+  EXPECT_EQ(Open("causal")->Length(8999), 8999);
   WriteText(dir_ / "short", "abc");
   EXPECT_THROW(OpenData(dir_ / "short", {}), Error);
+  WriteText(dir_ / "empty", "");
+  EXPECT_THROW(OpenData(dir_ / "empty", {}), Error);
+  WriteText(dir_ / "binary", std::string("ab\0c", 4) + Digits(1000));
+  EXPECT_THROW(OpenData(dir_ / "binary", {}), Error);
+  EXPECT_EQ(OpenData(dir_ / "binary", {.format = {.kind = "text"}})->vocab(), 258);
+  EXPECT_THROW(OpenData(path_, {.format = {.split_by = "records"}}), Error);
+  EXPECT_THROW(OpenData(path_, {.format = {.split_by = "blocks"}}), Error);  // too short
 }
 
 TEST(Copy, AsksForWhatStoodBefore) {

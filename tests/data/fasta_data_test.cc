@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
 #include <map>
 #include <numeric>
 #include <set>
@@ -44,7 +47,7 @@ class FastaData : public testing::Test {
     }
   }
 
-  // The sequences of a split, as letters, in the order of the file.
+  // The sequences of a split, as letters.
   static std::vector<std::string> Sequences(const Dataset& data, Split split) {
     std::vector<std::string> all;
     const int64_t length = std::max<int64_t>(1, data.Summary(split).Longest());
@@ -62,6 +65,18 @@ class FastaData : public testing::Test {
 constexpr int32_t kBegin = 25, kEnd = 26, kHidden = 27, kPadding = 28;
 const DataFormat kAllToTrain{.valid = 0, .test = 0};
 
+using Row = std::pair<Tokens, Tokens>;  // tokens and targets of a sequence
+
+std::multiset<Row> Rows(const Batch& batch) {
+  std::multiset<Row> rows;
+  const auto length = static_cast<std::ptrdiff_t>(batch.length);
+  for (std::ptrdiff_t at = 0; at < std::ssize(batch.tokens); at += length) {
+    rows.insert({Tokens(batch.tokens.begin() + at, batch.tokens.begin() + at + length),
+                 Tokens(batch.targets.begin() + at, batch.targets.begin() + at + length)});
+  }
+  return rows;
+}
+
 // A = 0, C = 1, D = 2, E = 3, F = 4.
 TEST_F(FastaData, ClipsRecordsAtTheLength) {
   const auto data = Open(">a\nAC\n>b\nACDE\n>c\nACDEF\n>d\nACD\n", {.format = kAllToTrain});
@@ -69,15 +84,14 @@ TEST_F(FastaData, ClipsRecordsAtTheLength) {
   EXPECT_EQ(data->Unit(), "residue");
   const Batch batch = data->EvalBatch(Split::kTrain, {.index = 0, .batch = 9, .length = 4});
   ASSERT_EQ(batch.batch, 4);
-  EXPECT_EQ(batch.tokens, (Tokens{kBegin, 0, 1, kPadding,  //
-                                  kBegin, 0, 1, 2,         //
-                                  kBegin, 0, 1, 2,         //
-                                  kBegin, 0, 1, 2}));
-  EXPECT_EQ(batch.targets, (Tokens{0, 1, kEnd, kNoTarget,  //
-                                   0, 1, 2, 3,             //
-                                   0, 1, 2, 3,             //
-                                   0, 1, 2, kEnd}));
+  EXPECT_EQ(Rows(batch), (std::multiset<Row>{{{kBegin, 0, 1, kPadding}, {0, 1, kEnd, kNoTarget}},
+                                             {{kBegin, 0, 1, 2}, {0, 1, 2, 3}},
+                                             {{kBegin, 0, 1, 2}, {0, 1, 2, 3}},
+                                             {{kBegin, 0, 1, 2}, {0, 1, 2, kEnd}}}));
   EXPECT_TRUE(batch.mask.empty());
+  // "F" of record c is beyond: one of 14.
+  EXPECT_DOUBLE_EQ(data->Summary(Split::kTrain).ShareBeyond(4), 1.0 / 14);
+  EXPECT_DOUBLE_EQ(data->Summary(Split::kTrain).ShareBeyond(2), 6.0 / 14);
   const SplitSummary summary = data->Summary(Split::kTrain);
   EXPECT_EQ(summary.records, 4);
   EXPECT_EQ(summary.tokens, 14);
@@ -90,10 +104,15 @@ TEST_F(FastaData, MasksLettersAlone) {
     text += ">r" + std::to_string(i) + "\n" + RandomSequence(i, 1 + i) + "\n";
   const auto data = Open(text, {.task = "masked", .format = kAllToTrain});
   const Batch batch = data->EvalBatch(Split::kTrain, {.index = 0, .batch = 100, .length = 80});
+  std::multiset<size_t> lengths, expected;
   for (size_t row = 0; row < 100; ++row) {
+    const auto begin = batch.mask.begin() + static_cast<std::ptrdiff_t>(row * 80);
+    const auto letters = static_cast<size_t>(std::count(begin, begin + 80, 1.0f));
+    lengths.insert(letters);
+    expected.insert(std::min<size_t>(row + 1, 80));
     for (size_t i = 0; i < 80; ++i) {
       const size_t at = row * 80 + i;
-      const bool letter = i < row + 1;
+      const bool letter = i < letters;
       EXPECT_EQ(batch.mask[at], letter ? 1 : 0);
       EXPECT_EQ(batch.tokens[at] == kPadding, !letter);
       if (!letter) {
@@ -103,6 +122,7 @@ TEST_F(FastaData, MasksLettersAlone) {
       }
     }
   }
+  EXPECT_EQ(lengths, expected);
 }
 
 TEST_F(FastaData, JoinsRecordsWithAnEndBetween) {
@@ -112,8 +132,178 @@ TEST_F(FastaData, JoinsRecordsWithAnEndBetween) {
   ASSERT_EQ(batch.batch, 1);
   EXPECT_EQ(batch.tokens, (Tokens{0, 1, kEnd, 2, kEnd, 3, 4, 0}));
   EXPECT_EQ(batch.targets, (Tokens{1, kEnd, 2, kEnd, 3, 4, 0, kEnd}));
-  EXPECT_EQ(data->Batches(Split::kTrain, 1, 9), 0);
+  EXPECT_EQ(data->Batches(Split::kTrain, 1, 9), 1);  // shorter, and padded
   EXPECT_EQ(data->Summary(Split::kTrain).tokens, 6);
+}
+
+// Pieces of records: training begins anywhere, evaluation reads all pieces.
+TEST_F(FastaData, CropsRecordsAtRandomPlaces) {
+  const auto data =
+      Open(">a\nACDEF\n>b\nAC\n", {.format = {.layout = "crop", .valid = 0, .test = 0}});
+  ASSERT_EQ(data->Batches(Split::kTrain, 9, 2), 1);
+  EXPECT_EQ(Rows(data->EvalBatch(Split::kTrain, {.index = 0, .batch = 9, .length = 2})),
+            (std::multiset<Row>{{{kBegin, 0}, {0, 1}},
+                                {{1, 2}, {2, 3}},
+                                {{3, 4}, {4, kEnd}},
+                                {{kBegin, 0}, {0, 1}},
+                                {{1, kPadding}, {kEnd, kNoTarget}}}));
+  std::map<Row, int> seen;
+  const auto only =
+      Open(">a\nACDEF\n>v\nMMMM\n>w\nWW\n>x\nKKK\n>y\nLL\n",
+           {.format = {.layout = "crop", .split_by = "place", .valid = 0.4, .test = 0}});
+  for (int64_t i = 0; i < 3000; ++i) {
+    for (const Row& row : Rows(only->TrainBatch({.index = i, .batch = 1, .length = 4})))
+      ++seen[row];
+  }
+  // Three places of "<begin> A C D E F <end>" for a piece of four targets, of a third of the
+  // sequences each (the others are records that fit): five standard errors.
+  int pieces = 0;
+  for (const Row& row : {Row{{kBegin, 0, 1, 2}, {0, 1, 2, 3}}, Row{{0, 1, 2, 3}, {1, 2, 3, 4}},
+                         Row{{1, 2, 3, 4}, {2, 3, 4, kEnd}}})
+    pieces += seen[row];
+  ASSERT_GT(pieces, 500);
+  for (const Row& row : {Row{{kBegin, 0, 1, 2}, {0, 1, 2, 3}}, Row{{0, 1, 2, 3}, {1, 2, 3, 4}},
+                         Row{{1, 2, 3, 4}, {2, 3, 4, kEnd}}})
+    EXPECT_NEAR(seen[row], pieces / 3.0, 5 * std::sqrt(pieces * 2.0 / 9));
+}
+
+// A genome of one record, and five: divided by place.
+TEST_F(FastaData, FewLongRecordsAreDividedByPlace) {
+  constexpr std::string_view kBases = "ACGT";
+  const auto genome = [&](uint64_t number, size_t length) {
+    std::string letters;
+    for (size_t i = 0; i < length; ++i)
+      letters += kBases[RandomStream(number, "genome").Bits(i) % 4];
+    return letters;
+  };
+  const std::string one = genome(1, 20000);
+  for (const char* layout : {"join", "clip", "crop"}) {
+    const auto data = Open(">g\n" + one + "\n", {.format = {.alphabet = "dna", .layout = layout}});
+    EXPECT_EQ(data->SplitBy(), "place");
+    EXPECT_EQ(data->Length(512), 512);
+    // One end token more in a stream.
+    EXPECT_EQ(data->Summary(Split::kTrain).tokens, std::string(layout) == "join" ? 18001 : 18000);
+    EXPECT_EQ(data->Summary(Split::kAll).tokens, 20000);
+  }
+  const auto data = Open(">g\n" + one + "\n", {.format = {.alphabet = "dna", .layout = "join"}});
+  // Training reads the beginning alone, the last window up to the token before the valid split.
+  size_t furthest = 0;
+  for (int64_t i = 0; i < 400; ++i) {
+    const Batch batch = data->TrainBatch({.index = i, .batch = 16, .length = 512});
+    for (size_t row = 0; row < 16; ++row) {
+      std::string seen =
+          data->vocabulary()->Decode(std::span(batch.tokens).subspan(row * 512, 512));
+      seen += data->vocabulary()->Decode(std::span(batch.targets).subspan(row * 512 + 511, 1));
+      const size_t at = one.find(seen);
+      ASSERT_NE(at, std::string::npos);
+      furthest = std::max(furthest, at + seen.size());
+    }
+  }
+  EXPECT_LE(furthest, 18001u);
+  EXPECT_GT(furthest, 17900u);
+  std::string five;
+  for (uint64_t i = 0; i < 5; ++i)
+    five += ">g" + std::to_string(i) + "\n" + genome(i, 10000 + i) + "\n";
+  EXPECT_EQ(Open(five, {.format = {.alphabet = "dna", .layout = "join"}})->Length(512), 512);
+  // Many short records are divided as before, few of them too.
+  EXPECT_EQ(Open(">a\nACD\n>b\nEFG\n", {.format = kAllToTrain})->SplitBy(), "records");
+  ExpectRefused(">a\n" + genome(1, 200) + "\n", "expected alphabet dna");
+}
+
+// Blocks of 8192: one in twenty is held out, to validate and to test in turn, and no window of
+// training reaches into one.
+TEST_F(FastaData, BlocksAreHeldOutEverywhere) {
+  constexpr std::string_view kBases = "ACGT";
+  std::string letters(40 * 8192 - 1, 'A');  // and the end token
+  for (size_t i = 0; i < letters.size(); ++i)
+    letters[i] = kBases[RandomStream(3, "blocks").Bits(i) % 4];
+  const DataOptions options{.format = {.alphabet = "dna", .layout = "join", .split_by = "blocks"}};
+  const auto data = Open(">g\n" + letters + "\n", options);
+  EXPECT_EQ(data->SplitBy(), "blocks");
+  EXPECT_EQ(data->Summary(Split::kValid).tokens, 8192);
+  EXPECT_EQ(data->Summary(Split::kTest).tokens, 8192);
+  EXPECT_EQ(data->Summary(Split::kTrain).tokens, 38 * 8192 - 1);
+  // Where the blocks are, from the data alone.
+  std::vector<bool> held(letters.size());
+  for (const Split split : {Split::kValid, Split::kTest}) {
+    const Batch batch = data->EvalBatch(split, {.index = 0, .batch = 1, .length = 8191});
+    ASSERT_EQ(data->Batches(split, 1, 8191), 1);
+    const std::string block = data->vocabulary()->Decode(batch.tokens);
+    const size_t at = letters.find(block);
+    ASSERT_NE(at, std::string::npos);
+    EXPECT_EQ(at % 8192, 0u);
+    EXPECT_EQ(at / 8192 / 20, split == Split::kValid ? 0u : 1u);
+    std::fill_n(held.begin() + static_cast<std::ptrdiff_t>(at), 8192, true);
+  }
+  for (int64_t i = 0; i < 200; ++i) {
+    const Batch batch = data->TrainBatch({.index = i, .batch = 8, .length = 2000});
+    for (size_t row = 0; row < 8; ++row) {
+      std::string seen =
+          data->vocabulary()->Decode(std::span(batch.tokens).subspan(row * 2000, 2000));
+      seen += data->vocabulary()->Decode(std::span(batch.targets).subspan(row * 2000 + 1999, 1));
+      const size_t at = letters.find(seen);
+      ASSERT_NE(at, std::string::npos) << "a window across a cut";
+      EXPECT_FALSE(held[at] || held[at + seen.size() - 1]);
+    }
+  }
+  EXPECT_THROW(Open(">g\n" + letters.substr(1) + "\n", options), Error);
+  DataOptions clipped = options;
+  clipped.format.layout = "clip";
+  EXPECT_THROW(Open(">g\n" + letters + "\n", clipped), Error);
+}
+
+// Tokens that replace masked ones are as frequent as in training: χ² over 20 letters of very
+// different frequencies, 19 degrees of freedom (99.99 %: 54).
+TEST_F(FastaData, ReplacementsAreAsFrequentAsInTraining) {
+  constexpr std::string_view kLetters = "ACDEFGHIKLMNPQRSTVWY";
+  std::string text;
+  std::array<double, 20> share{};
+  for (int record = 0; record < 40; ++record) {
+    text += ">r" + std::to_string(record) + "\n";
+    for (size_t letter = 0; letter < 20; ++letter) {
+      text += std::string(letter + 1, kLetters[letter]);
+      share[letter] = static_cast<double>(letter + 1) / 210;
+    }
+    text += "\n";
+  }
+  const auto data =
+      Open(text, {.task = "masked", .format = {.split_by = "place", .valid = 0.05, .test = 0}});
+  std::array<double, 20> replaced{};
+  double all = 0;
+  for (int64_t i = 0; i < 300; ++i) {
+    const Batch batch = data->TrainBatch({.index = i, .batch = 40, .length = 210});
+    for (size_t at = 0; at < batch.tokens.size(); ++at) {
+      if (batch.targets[at] == kNoTarget || batch.tokens[at] == kHidden ||
+          batch.tokens[at] == batch.targets[at])
+        continue;
+      // A token cannot be told from one that was kept where it replaces itself.
+      const double other = 1 - share[static_cast<size_t>(batch.tokens[at])];
+      replaced[static_cast<size_t>(batch.tokens[at])] += 1 / other;
+      all += 1 / other;
+    }
+  }
+  ASSERT_GT(all, 30000);
+  double chi = 0;
+  for (size_t letter = 0; letter < 20; ++letter)
+    chi += std::pow(replaced[letter] - all * share[letter], 2) / (all * share[letter]);
+  EXPECT_LT(chi, 54 * 1.2);  // counts are weighted by at most 1 / (1 − 20/210)
+}
+
+// Several files and a folder are read like one; names may stand in both.
+TEST_F(FastaData, SeveralFilesAreOne) {
+  const std::string a = ">x\n" + RandomSequence(1, 30) + "\n",
+                    b = ">x\n" + RandomSequence(2, 30) + "\n";
+  std::filesystem::create_directory(dir_ / "folder");
+  WriteText(dir_ / "folder/a.fa", a);
+  WriteText(dir_ / "folder/b.fa", b);
+  const auto folder = OpenData(dir_ / "folder", {});
+  const auto list = OpenData(dir_ / "folder/a.fa," + (dir_ / "folder/b.fa"), {});
+  EXPECT_EQ(folder->Summary(Split::kAll).records, 2);
+  EXPECT_EQ(folder->Fingerprint(), list->Fingerprint());
+  WriteText(dir_ / "one.fa", a + ">y\n" + RandomSequence(2, 30) + "\n");
+  EXPECT_EQ(OpenData(dir_ / "one.fa", {})->Content(), folder->Content());
+  EXPECT_THROW(OpenData(dir_ / "folder/a.fa,none.fa", {}), Error);
+  EXPECT_THROW(OpenData(dir_ / "reads.fastq", {}), Error);
 }
 
 TEST_F(FastaData, ReadsDnaAndGzip) {
@@ -178,8 +368,9 @@ TEST_F(FastaData, AListHoldsOut) {
   EXPECT_EQ(data->Summary(Split::kHeldOut).records, 3);  // a, c, and d as a twin of a
   EXPECT_EQ(data->Summary(Split::kTrain).records, 2);
   const Batch batch = data->EvalBatch(Split::kHeldOut, {.index = 0, .batch = 9, .length = 5});
-  EXPECT_EQ(Tokens(batch.targets.begin(), batch.targets.begin() + 5), (Tokens{0, 1, 2, 3, 4}));
-  EXPECT_EQ(Tokens(batch.targets.begin() + 10, batch.targets.end()), (Tokens{0, 1, 2, 3, 4}));
+  std::multiset<Tokens> targets;
+  for (const Row& row : Rows(batch)) targets.insert(row.second);
+  EXPECT_EQ(targets.count({0, 1, 2, 3, 4}), 2u);
 
   WriteText(dir_ / "list", "a\nfamily\nz\n");
   ExpectRefused(text, "list: names 'family', which is no record of '", {.format = format});

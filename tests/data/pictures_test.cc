@@ -155,13 +155,13 @@ TEST_F(Pictures, HaveOneLength) {
 TEST_F(Pictures, RefusesFoldersThatHoldSomethingElse) {
   ExpectRefused(dir_ / "none.png", "none.png");
   std::filesystem::create_directory(folder_);
-  ExpectRefused(folder_, "folder: given an empty folder, expected PNG files");
+  ExpectRefused(folder_, "folder: given an empty folder, expected files");
   WriteText(folder_ + "/b.png", Png(2, 3, Noise(1, 6)));
   WriteText(folder_ + "/notes.txt", "mine");
   ExpectRefused(folder_, "folder: holds 'notes.txt', expected PNG files alone");
   std::filesystem::remove(folder_ + "/notes.txt");
   std::filesystem::create_directory(folder_ + "/more.png");
-  ExpectRefused(folder_, "holds 'more.png'");
+  ExpectRefused(folder_, "holds the folder 'more.png'");
   std::filesystem::remove(folder_ + "/more.png");
   WriteText(folder_ + "/c.png", Png(3, 2, Noise(1, 6)));
   ExpectRefused(folder_,

@@ -3,6 +3,7 @@
 // error of a few percent fails.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>

@@ -117,16 +117,46 @@ TEST(Baselines, WhatIsNotAskedDoesNotCount) {
 }
 
 TEST(Baselines, CountNoMoreThanAsked) {
-  const Baselines result = MeasureBaselines(Small(), {.most_tokens = 4, .eval_tokens = 3});
+  // Whole sequences: the first that reaches the number is the last.
+  FixedData two = Small();
+  two.AddText(Split::kValid, {0, 0, 0, 0, 0});
+  const Baselines result = MeasureBaselines(two, {.most_tokens = 3, .eval_tokens = 3});
   EXPECT_EQ(result.counted, 4);
-  EXPECT_EQ(result.evaluated, 3);
+  EXPECT_EQ(result.evaluated, 4);
   EXPECT_FALSE(result.all_counted || result.all_evaluated);
   const Baselines all = MeasureBaselines(Small(), {.most_tokens = 8, .eval_tokens = 4});
   EXPECT_TRUE(all.all_counted && all.all_evaluated);
 }
 
-TEST(Baselines, MaskedTokensAndClassesHaveNoContext) {
-  EXPECT_EQ(MeasureBaselines(Small(), {.task = "masked"}).baselines.size(), 2u);
+// What stands in the place of a masked token is all that is looked at: of the tokens 0, 1, 2 and
+// the hidden one, 3, with which letters were the targets.
+TEST(Baselines, OfMaskedTokensLooksAtTheShownOne) {
+  FixedData data(4, 4);
+  data[Split::kTrain] = {.tokens = {{3, 3, 0, 1}, {3, 2, 0, 0}},
+                         .targets = {{0, 1, 0, kNoTarget}, {0, 2, 0, 1}}};
+  data[Split::kValid] = {.tokens = {{3, 2, 0, 0}}, .targets = {{0, 1, 0, kNoTarget}}};
+  const Baselines result = MeasureBaselines(data, {.task = "masked"});
+  ASSERT_EQ(result.baselines.size(), 3u);
+  // Of 7 targets 0 four times, 1 twice, 2 once; all four tokens of the vocabulary are smoothed in.
+  const double p0 = 5.0 / 11, p1 = 3.0 / 11;
+  EXPECT_NEAR(result.baselines[1].score.loss, -std::log(p0 * p1 * p0), 1e-12);
+  EXPECT_EQ(result.baselines[2].name, "shown token");
+  // Behind 3: 0 twice and 1. Behind 2: 2. Behind 0: 0 twice and 1.
+  const double behind3_0 = (2 + 2 * p0) / 5, behind2_1 = p1 / 2, behind0_0 = (2 + 2 * p0) / 5;
+  EXPECT_NEAR(result.baselines[2].score.loss, -std::log(behind3_0 * behind2_1 * behind0_0), 1e-12);
+  // Three of the tokens occur as targets: guessing knows as much.
+  EXPECT_NEAR(result.baselines[0].score.loss, 3 * std::log(3.0), 1e-12);
+}
+
+// 4·10⁶ n-grams of four letters: 4¹¹ < 1.6·10⁷; of twenty letters 20⁵ < 1.6·10⁷ < 20⁶.
+TEST(Baselines, OrdersThatTargetsSufficeFor) {
+  EXPECT_EQ(OrderFor(19, 4'000'000, 4), 8);
+  EXPECT_EQ(OrderFor(29, 4'000'000, 20), 5);
+  EXPECT_EQ(OrderFor(29, 1000, 20), 4);
+  EXPECT_EQ(OrderFor(258, 4'000'000, 20), 4);
+}
+
+TEST(Baselines, ClassesHaveNoContext) {
   FixedData data(5, 3, /*classes=*/2);
   for (const int32_t label : {1, 1, 0}) {
     data[Split::kTrain].tokens.push_back({4, 4, 4});
@@ -190,7 +220,7 @@ TEST(Baselines, LearnAMarkovChain) {
 TEST(DataStatistics, TablesAndJsonSayTheSame) {
   FixedData data = Small();
   data.summary_ = {.records = 1, .tokens = 5, .words = 2, .characters = 4, .lengths = {{5, 1}}};
-  const DataStatistics statistics = GatherStatistics(data, BaselineOptions{});
+  const DataStatistics statistics = GatherStatistics(data, {}, 0, BaselineOptions{});
   const Table lengths = LengthsTable(statistics), frequencies = FrequenciesTable(statistics, 2),
               baselines = BaselinesTable(statistics);
   ASSERT_EQ(lengths.rows.size(), 1u);
@@ -210,7 +240,7 @@ TEST(DataStatistics, TablesAndJsonSayTheSame) {
   const auto& uniform = json["baselines"]["models"][0];
   EXPECT_NEAR(uniform["word_perplexity"].get<double>(), std::pow(3, 2.5), 1e-9);
   EXPECT_NEAR(uniform["bits_per_character"].get<double>(), 1.25 * std::log2(3), 1e-12);
-  EXPECT_FALSE(ToJson(GatherStatistics(data, {})).contains("baselines"));
+  EXPECT_FALSE(ToJson(GatherStatistics(data, {}, 0, {})).contains("baselines"));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ void AddSequence(const Tokens& tokens, NgramCounts& counts) {
 class ByHand : public testing::Test {
  protected:
   static NgramModel Model() {
-    NgramCounts counts(3);
+    NgramCounts counts(3, 4);
     AddSequence({0, 1, 0, 1, 2}, counts);
     return NgramModel(std::move(counts));
   }
@@ -65,7 +65,7 @@ TEST_F(ByHand, UnseenContextsFallBack) {
 }
 
 TEST(Ngram, NothingCountedIsUniform) {
-  const NgramModel model(NgramCounts(5));
+  const NgramModel model(NgramCounts(5, 4));
   EXPECT_DOUBLE_EQ(model.Probability({}, 3), 0.2);
   EXPECT_DOUBLE_EQ(model.Probability(Tokens{1, 2}, 3), 0.2);
   EXPECT_EQ(model.Best(Tokens{4}), 0);
@@ -73,7 +73,7 @@ TEST(Ngram, NothingCountedIsUniform) {
 
 // A context at the start of a sequence has no longer one: it counts for lower orders alone.
 TEST(Ngram, ShortContextsCountForLowerOrders) {
-  NgramCounts counts(4);
+  NgramCounts counts(4, 4);
   for (int i = 0; i < 10; ++i) counts.Add(Tokens{0}, 1);
   counts.Add(Tokens{3, 0}, 2);
   const NgramModel model(std::move(counts));
@@ -86,7 +86,7 @@ TEST(Ngram, ShortContextsCountForLowerOrders) {
 // After 1 eight tokens were seen once each, and never 0, which is nearly all there is: still the
 // best, for 8 · P(0) > 1 + 8 · P(w).
 TEST(Ngram, TheBestMayNotFollow) {
-  NgramCounts counts(10);
+  NgramCounts counts(10, 4);
   for (int i = 0; i < 200; ++i) counts.Add(Tokens{0}, 0);
   for (int32_t token = 2; token < 10; ++token) counts.Add(Tokens{1}, token);
   const NgramModel model(std::move(counts));
@@ -96,12 +96,12 @@ TEST(Ngram, TheBestMayNotFollow) {
 }
 
 TEST(Ngram, LargeVocabulariesHaveLowerOrders) {
-  EXPECT_EQ(NgramCounts(1 << 16).order(), 4);
-  EXPECT_EQ(NgramCounts((1 << 16) + 1).order(), 3);
-  EXPECT_EQ(NgramCounts((1 << 21) + 1).order(), 2);
+  EXPECT_EQ(NgramCounts(1 << 16, 8).order(), 4);
+  EXPECT_EQ(NgramCounts((1 << 16) + 1, 4).order(), 3);
+  EXPECT_EQ(NgramCounts((1 << 21) + 1, 4).order(), 2);
   EXPECT_EQ(NgramCounts(100, 1).order(), 1);
   for (const int32_t vocab : {1 << 16, 1 << 21, 1 << 30}) {
-    NgramCounts counts(vocab);
+    NgramCounts counts(vocab, 4);
     const int order = counts.order();
     const Tokens context = {vocab - 1, vocab - 2, vocab - 3};
     for (int i = 0; i < 3; ++i) counts.Add(context, vocab - 4);
@@ -113,6 +113,31 @@ TEST(Ngram, LargeVocabulariesHaveLowerOrders) {
   }
 }
 
+// Of a small alphabet up to eight tokens; falling to a lower order is counting with it.
+TEST(Ngram, SmallAlphabetsHaveHigherOrders) {
+  EXPECT_EQ(NgramCounts(32, 9).order(), 8);
+  EXPECT_EQ(NgramCounts(33, 9).order(), 4);
+  const RandomStream stream(4, "letters");
+  Tokens tokens;
+  for (uint64_t i = 0; i < 400; ++i)
+    tokens.push_back(static_cast<int32_t>(stream.Uniform(i) * 3) + 29);
+  NgramCounts high(32, 8), low(32, 5);
+  AddSequence(tokens, high);
+  AddSequence(tokens, low);
+  NgramCounts limited = high;
+  limited.Limit(5);
+  const NgramModel eight(std::move(high)), five(std::move(low)), fallen(std::move(limited));
+  EXPECT_EQ(eight.order(), 8);
+  ASSERT_EQ(fallen.order(), 5);
+  for (size_t i = 1; i < tokens.size(); ++i) {
+    const auto context = std::span(tokens).first(i);
+    EXPECT_DOUBLE_EQ(fallen.Probability(context, tokens[i]), five.Probability(context, tokens[i]));
+  }
+  // All of the last seven tokens count.
+  const Tokens last(tokens.end() - 8, tokens.end() - 1);
+  EXPECT_GT(eight.Probability(last, tokens.back()), five.Probability(last, tokens.back()));
+}
+
 // Over random sequences of skewed tokens: every distribution sums to 1, and the best is the best of
 // all tokens.
 TEST(Ngram, IsADistributionWhoseBestIsFound) {
@@ -122,7 +147,7 @@ TEST(Ngram, IsADistributionWhoseBestIsFound) {
     const double uniform = stream.Uniform(i);
     return static_cast<int32_t>(uniform * uniform * (kVocab - 1));  // the last token never
   };
-  NgramCounts counts(kVocab);
+  NgramCounts counts(kVocab, 4);
   for (uint64_t sequence = 0; sequence < 40; ++sequence) {
     Tokens tokens;
     for (uint64_t i = 0; i < 25; ++i) tokens.push_back(draw(100 * sequence + i));
