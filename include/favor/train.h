@@ -124,6 +124,7 @@ struct TrainOptions {
 
 struct TrainResult {
   int64_t steps = 0, tokens = 0;
+  std::string unit;            // that a token stands for: byte, residue
   std::optional<double> loss;  // of the last step; none where all steps had been done
   double seconds = 0;
   bool stopped_early = false;  // because of `patience`

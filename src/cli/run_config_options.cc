@@ -1,5 +1,7 @@
 #include "cli/run_config_options.h"
 
+#include <filesystem>
+
 #include "core/error_text.h"
 #include "core/json.h"
 #include "io/input_file.h"
@@ -22,6 +24,15 @@ void ApplyPreset(const std::string& name, ModelConfig& model) {
   model.features.features = preset.features.features;
 }
 
+// A file with the bytes of the run's own copy is the run's, whatever its path.
+void TakeCopy(const std::string& folder, std::string_view name, const std::string& stored,
+              std::string& given) {
+  const auto copy = std::filesystem::path(folder) / name;
+  std::error_code ignored;
+  if (given == stored || given.empty() || !std::filesystem::exists(copy, ignored)) return;
+  if (io::ReadRegularFile(given) == io::ReadRegularFile(copy.string())) given = stored;
+}
+
 // 0 stands for what follows from the data, which the stored config has.
 void FillDerived(const RunConfig& stored, RunConfig& config) {
   const auto fill = [](int64_t from, int64_t& to) {
@@ -32,6 +43,7 @@ void FillDerived(const RunConfig& stored, RunConfig& config) {
   fill(stored.model.vocab, config.model.vocab);
   fill(stored.model.classes, config.model.classes);
   if (config.format.kind == "auto") config.format.kind = stored.format.kind;
+  if (config.format.split_by == "auto") config.format.split_by = stored.format.split_by;
 }
 
 }  // namespace
@@ -80,9 +92,18 @@ RunConfig RunConfigOptions::Fresh() const {
   return config;
 }
 
+std::string RunConfigOptions::DataHint(const RunConfig& stored) const {
+  RunConfig config = stored;
+  Apply(config);
+  return config.data == stored.data ? "" : config.data;
+}
+
 RunConfig RunConfigOptions::Agreeing(const RunConfig& stored, const std::string& folder) const {
   RunConfig config = stored;
   Apply(config);
+  config.data = stored.data;
+  TakeCopy(folder, models::kTokenizerName, stored.format.tokenizer, config.format.tokenizer);
+  TakeCopy(folder, models::kHeldOutName, stored.format.held_out, config.format.held_out);
   FillDerived(stored, config);
   const auto have = Json::parse(ToJson(stored)).flatten(),
              want = Json::parse(ToJson(config)).flatten();

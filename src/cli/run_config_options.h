@@ -19,8 +19,11 @@ class RunConfigOptions {
 
   bool Given() const { return !preset_.empty() || !config_.empty() || fields_.Given(); }
   RunConfig Fresh() const;
-  // The config of a run that exists; throws where an option says otherwise.
+  // The config of a run that exists; throws if an option says otherwise. Paths are hints: the data
+  // may be elsewhere now (DataHint), copies of the run's own tokenizer and list of names anywhere.
   RunConfig Agreeing(const RunConfig& stored, const std::string& folder) const;
+  // Where the data of that run is, if an option says so; else empty.
+  std::string DataHint(const RunConfig& stored) const;
 
  private:
   void AddPreset(Options& options);

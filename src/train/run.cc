@@ -34,10 +34,10 @@ constexpr std::string_view kFilesOfARun[] = {
 
 // What a run writes must not be what it reads: a file of its own name, or a folder of pictures
 // around it.
-void CheckApart(const RunConfig& config, const fs::path& folder) {
+void CheckApart(const RunConfig& config, const std::string& hint, const fs::path& folder) {
   std::error_code ignored;
   const fs::path out = fs::weakly_canonical(folder, ignored);
-  for (const std::string& input : {config.data, config.format.held_out}) {
+  for (const std::string& input : {config.data, config.format.held_out, hint}) {
     if (input.empty() || input.starts_with("task:")) continue;
     const fs::path path = fs::weakly_canonical(input, ignored);
     const bool around = fs::is_directory(path, ignored) &&
@@ -102,6 +102,7 @@ class Run {
     const TrainConfig& config = trainer_.config().training;
     if (continues_ && !options_.quiet && trainer_.step() < config.steps && !Stopped())
       Notice(fmt::format("train: continues at step {} of {}\n", trainer_.step(), config.steps));
+    SayWhatIsDropped();
     const Stopwatch watch;
     Progress progress("train", config.steps, options_.quiet, trainer_.step());
     TrainResult result;
@@ -131,6 +132,7 @@ class Run {
           SavedLongAgo())
         Save(log);
     }
+    result.unit = trainer_.data().Unit();
     result.steps = trainer_.step();
     result.tokens = trainer_.tokens();
     result.seconds = watch.Seconds();
@@ -152,6 +154,19 @@ class Run {
     return train::FindData(config, options.out,
                            train::DataRecord::FromJson(ParseJson(checkpoint.info().state)),
                            options.data);
+  }
+
+  // Layout clip never shows what lies beyond the length: a run should not keep quiet about it.
+  void SayWhatIsDropped() const {
+    const RunConfig& config = trainer_.config();
+    if (options_.quiet || config.format.kind != "fasta" || config.format.layout != "clip") return;
+    const double dropped =
+        trainer_.data().Summary(Split::kTrain).ShareBeyond(config.training.length);
+    if (!(dropped > 0)) return;
+    Notice(fmt::format(
+        "train: records are clipped at {} {}s, which leaves out {:.1f} % of the train split "
+        "(--layout crop or join uses all)\n",
+        config.training.length, trainer_.data().Unit(), 100 * dropped));
   }
 
   // An evaluation that asks for nothing would end the run when it comes.
@@ -276,7 +291,7 @@ TrainResult Train(const RunConfig& config, const TrainOptions& options, const Co
           options.save_minutes);
   }
   const fs::path folder(options.out);
-  CheckApart(config, folder);
+  CheckApart(config, options.data, folder);
   const auto check_folder = [&] {
     const bool last = Exists(folder / models::kLastName);
     for (const std::string_view name : kFilesOfARun) {

@@ -66,9 +66,9 @@ void Print(const TrainResult& result, const Arguments& a) {
   fmt::print("{} steps, {} tokens, {:.1f} s{}\n", result.steps, result.tokens, result.seconds,
              result.stopped_early ? " (stopped early)" : "");
   if (result.valid) {
-    fmt::print("valid: loss {:.4f}, accuracy {:.4f}, perplexity {:.3f}, {:.4f} bits a token\n",
+    fmt::print("valid: loss {:.4f}, accuracy {:.4f}, perplexity {:.3f}, {:.4f} bits per {}\n",
                result.valid->MeanLoss(), result.valid->Accuracy(), result.valid->Perplexity(),
-               result.valid->BitsPerToken());
+               result.valid->BitsPerToken(), result.unit);
     fmt::print("best: loss {:.4f} at step {}\n", result.best_loss, result.best_step);
   }
   fmt::print("run: {}{}\n", Printable(a.out), a.no_report ? "" : " (report.html)");
@@ -98,6 +98,7 @@ void Run(const Arguments& a) {
   const TrainResult result = Train(config,
                                    {.out = a.out,
                                     .resume = a.resume,
+                                    .data = stored ? a.run.DataHint(*stored) : "",
                                     .quiet = a.quiet,
                                     .save_minutes = a.save_minutes,
                                     .stop =
