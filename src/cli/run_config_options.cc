@@ -12,6 +12,8 @@
 namespace favor::cli {
 namespace {
 
+constexpr std::string_view kTask = "task:";  // generated data has no path
+
 // Fields that a preset sets.
 const std::vector<std::string_view> kOfPreset = {"width", "layers", "heads", "ff", "features"};
 
@@ -95,13 +97,13 @@ RunConfig RunConfigOptions::Fresh() const {
 std::string RunConfigOptions::DataHint(const RunConfig& stored) const {
   RunConfig config = stored;
   Apply(config);
-  return config.data == stored.data ? "" : config.data;
+  return config.data == stored.data || config.data.starts_with(kTask) ? "" : config.data;
 }
 
 RunConfig RunConfigOptions::Agreeing(const RunConfig& stored, const std::string& folder) const {
   RunConfig config = stored;
   Apply(config);
-  config.data = stored.data;
+  if (!stored.data.starts_with(kTask) && !config.data.starts_with(kTask)) config.data = stored.data;
   TakeCopy(folder, models::kTokenizerName, stored.format.tokenizer, config.format.tokenizer);
   TakeCopy(folder, models::kHeldOutName, stored.format.held_out, config.format.held_out);
   FillDerived(stored, config);

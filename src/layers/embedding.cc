@@ -7,10 +7,10 @@
 
 namespace favor::layers {
 
-Embedding::Embedding(ParameterSet& parameters, const std::string& name, int64_t rows, int64_t width)
-    : weight_(&parameters.Add(name + ".weight", {rows, width},
-                              {.deviation = 1 / std::sqrt(static_cast<double>(width))}, true)),
-      scale_(std::sqrt(static_cast<double>(width))) {}
+Embedding::Embedding(ParameterSet& parameters, const std::string& name, const Shape& shape,
+                     double deviation)
+    : weight_(&parameters.Add(name + ".weight", shape, {.deviation = deviation}, true)),
+      scale_(std::sqrt(static_cast<double>(shape[1]))) {}
 
 void Embedding::Forward(const Context& context, std::span<const int32_t> indices, bool add,
                         View y) const {

@@ -11,12 +11,13 @@
 
 namespace favor::layers {
 
-// Tables are drawn with deviation 1/√width and rows multiplied by √width, so that embeddings have
-// variance 1 and a tied output starts with logits of variance 1.
+// Rows are multiplied by √width when they are read, so that one table serves as embedding and as
+// output weights.
 class Embedding {
  public:
-  // "<name>.weight" [rows, width].
-  Embedding(ParameterSet& parameters, const std::string& name, int64_t rows, int64_t width);
+  // "<name>.weight" [rows, width], drawn with this deviation.
+  Embedding(ParameterSet& parameters, const std::string& name, const Shape& shape,
+            double deviation);
 
   Parameter& weight() { return *weight_; }
 

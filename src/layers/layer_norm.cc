@@ -27,8 +27,8 @@ constexpr int64_t kGradientRows = 256;
 
 }  // namespace
 
-LayerNorm::LayerNorm(ParameterSet& parameters, const std::string& name, int64_t width)
-    : weight_(&parameters.Add(name + ".weight", {width}, {.mean = 1}, false)),
+LayerNorm::LayerNorm(ParameterSet& parameters, const std::string& name, int64_t width, double gain)
+    : weight_(&parameters.Add(name + ".weight", {width}, {.mean = gain}, false)),
       bias_(&parameters.Add(name + ".bias", {width}, {}, false)) {}
 
 void LayerNorm::Forward(const Context& context, ConstView x, View statistics, View y) const {

@@ -13,8 +13,8 @@ class LayerNorm {
  public:
   static constexpr double kEpsilon = 1e-5;
 
-  // "<name>.weight" and "<name>.bias", [width].
-  LayerNorm(ParameterSet& parameters, const std::string& name, int64_t width);
+  // "<name>.weight", first `gain` everywhere, and "<name>.bias", [width].
+  LayerNorm(ParameterSet& parameters, const std::string& name, int64_t width, double gain = 1);
 
   // x, y [rows, width]; `statistics` [rows, 2] receives each row's mean and 1/√(variance + ε).
   void Forward(const Context& context, ConstView x, View statistics, View y) const;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "layers/dropout.h"
+#include "models/first_values.h"
 
 namespace favor::models {
 namespace {
@@ -43,7 +44,9 @@ Block::Block(layers::ParameterSet& parameters, const ModelConfig& config, int64_
       attention_norm_(parameters, Name(layer, "attention_norm"), config.width),
       attention_(parameters, Name(layer, "attention"), AttentionShapeOf(config),
                  AttentionOptionsOf(config), BranchGain(config)),
-      feed_forward_norm_(parameters, Name(layer, "feed_forward_norm"), config.width),
+      feed_forward_norm_(
+          parameters, Name(layer, "feed_forward_norm"), config.width,
+          config.norm == "post" && layer + 1 == config.layers ? LastGain(config) : 1),
       feed_forward_(
           parameters, Name(layer, "feed_forward"), config.width, config.ff,
           config.activation == "relu" ? kernels::Activation::kRelu : kernels::Activation::kGelu,

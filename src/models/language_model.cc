@@ -6,6 +6,7 @@
 
 #include "kernels/matmul.h"
 #include "layers/cross_entropy.h"
+#include "models/first_values.h"
 
 namespace favor::models {
 namespace {
@@ -33,11 +34,9 @@ void Scatter(const ConstView& from, std::span<const int64_t> rows, const View& t
 
 LanguageModel::LanguageModel(const ModelConfig& config, const NetworkOptions& options)
     : Network(config, options),
-      output_(config.tied
-                  ? &body_.tokens().weight()
-                  : &parameters_.Add(
-                        "output.weight", {config.vocab, config.width},
-                        {.deviation = 1 / std::sqrt(static_cast<double>(config.width))}, true)) {}
+      output_(config.tied ? &body_.tokens().weight()
+                          : &parameters_.Add("output.weight", {config.vocab, config.width},
+                                             {.deviation = OutputDeviation(config)}, true)) {}
 
 int64_t LanguageModel::ChunkRows() const {
   return std::clamp<int64_t>((int64_t{1} << 20) / config_.vocab, 256, 4096);

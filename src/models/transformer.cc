@@ -5,6 +5,7 @@
 #include "core/error_text.h"
 #include "favor/random.h"
 #include "layers/dropout.h"
+#include "models/first_values.h"
 
 namespace favor::models {
 namespace {
@@ -42,13 +43,14 @@ Memory Transformer::MakeMemory() const {
 Transformer::Transformer(layers::ParameterSet& parameters, const ModelConfig& config)
     : config_(config),
       type_(parameters.type()),
-      tokens_(parameters, "embedding", config.vocab, config.width) {
+      tokens_(parameters, "embedding", {config.vocab, config.width}, EmbeddingDeviation(config)) {
   if (config.positions == "learned")
-    learned_.emplace(parameters, "positions", config.max_length, config.width);
+    learned_.emplace(parameters, "positions", favor::Shape{config.max_length, config.width},
+                     EmbeddingDeviation(config));
   blocks_.reserve(static_cast<size_t>(config.layers));
   for (int64_t layer = 0; layer < config.layers; ++layer)
     blocks_.emplace_back(parameters, config, layer);
-  if (config.norm == "pre") norm_.emplace(parameters, "norm", config.width);
+  if (config.norm == "pre") norm_.emplace(parameters, "norm", config.width, LastGain(config));
 }
 
 void Transformer::Redraw(uint64_t seed, uint64_t redraw) {

@@ -47,7 +47,7 @@ TEST_F(LayerForward, NormGivesMeanZeroAndVarianceOne) {
 }
 
 TEST_F(LayerForward, EmbeddingsAreRowsTimesTheRootOfTheWidth) {
-  layers::Embedding layer(parameters_, "embedding", 5, 4);
+  layers::Embedding layer(parameters_, "embedding", {5, 4}, 0.5);
   Tensor y({1, 4}, DataType::kF64);
   layer.Forward(context_, std::vector<int32_t>{3}, /*add=*/false, y);
   EXPECT_NEAR(y.Data<double>()[1], 2 * layer.weight().value.Data<double>()[13], 1e-14);

@@ -76,7 +76,7 @@ TEST_F(LayerGradients, LayerNorm) {
 }
 
 TEST_F(LayerGradients, EmbeddingWithRepeatedTokens) {
-  layers::Embedding layer(parameters_, "embedding", 6, 4);
+  layers::Embedding layer(parameters_, "embedding", {6, 4}, 0.5);
   Shake();
   const std::vector<int32_t> tokens = {2, 0, 2, 5, 2};
   Tensor weights = RandomDoubles({5, 4}, "w"), y({5, 4}, DataType::kF64);

@@ -16,6 +16,33 @@
 namespace favor {
 namespace {
 
+// The first loss is that of a guess, ln(vocab), tied or not, whatever the positions and the norm.
+TEST(Model, BeginsAtChance) {
+  const Context context({.threads = 1});
+  for (const char* positions : {"learned", "rotary", "sinusoidal", "none"}) {
+    for (const char* norm : {"pre", "post"}) {
+      for (const bool tied : {true, false}) {
+        ModelConfig config;
+        config.vocab = 29;
+        config.positions = positions;
+        config.max_length = 64;
+        config.norm = norm;
+        config.tied = tied;
+        config.features.map = "relu";
+        const Model model(config, 3);
+        const RandomStream stream(4, "letters");
+        Batch batch{.batch = 8, .length = 64};
+        for (uint64_t i = 0; i < 8 * 64; ++i) {
+          batch.tokens.push_back(static_cast<int32_t>(stream.Uniform(2 * i) * 25));
+          batch.targets.push_back(static_cast<int32_t>(stream.Uniform(2 * i + 1) * 25));
+        }
+        EXPECT_NEAR(model.Evaluate(batch, context).MeanLoss(), std::log(29.0), 0.25)
+            << positions << " " << norm << (tied ? " tied" : "");
+      }
+    }
+  }
+}
+
 TEST(Model, NoTokenSeesTheFuture) {
   const Context context({.threads = 2});
   for (const std::string_view attention : AttentionNames()) {

@@ -174,7 +174,7 @@ void DeclareMerge(Options& options, Arguments& a) {
 
 void DeclareShow(Options& options, Arguments& a) {
   options.Path("--state", "FILE", a.state, "The state's file");
-  options.Words("state", {0, 1}, a.inputs, "The same without --state").Placeholder("FILE");
+  options.Words("file", {0, 1}, a.inputs, "The same without --state").Placeholder("FILE");
   options.Flag("--json", a.json, "Print JSON");
 }
 
