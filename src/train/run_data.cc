@@ -134,9 +134,7 @@ std::shared_ptr<const Dataset> FindData(const RunConfig& config, const std::stri
     places.push_back((fs::path(folder) / record.from_here).lexically_normal().string());
   std::shared_ptr<const Dataset> first;
   for (const std::string& place : places) {
-    if (!IsTask(place) && fs::path(place).is_relative() && !Exists(place) &&
-        place.find(',') == std::string::npos)
-      continue;
+    if (!IsTask(place) && !Exists(place) && place.find(',') == std::string::npos) continue;
     own.data = place;
     std::shared_ptr<const Dataset> data = OpenData(own);
     if (record.fingerprint.empty() || data->Fingerprint() == record.fingerprint) return data;

@@ -32,6 +32,36 @@ RunConfig SmallRun() {
   return run;
 }
 
+// Weights go on with the ω that they were learned with, also after it was drawn anew, and so do
+// checkpoints of what follows.
+TEST(Trainer, StartsFromAnotherModelWithItsOmega) {
+  const Context context({.threads = 1});
+  RunConfig run = SmallRun();
+  Trainer first(run, context);
+  while (first.step() < 12) first.Step();  // two redraws
+  const double loss = first.Evaluate(Split::kValid, 2).MeanLoss();
+  run.training.seed = 77;
+  run.training.redraw = 4;
+  const auto data = std::shared_ptr<const Dataset>(OpenData(SmallRun()));
+  Trainer second(run, context, data);
+  EXPECT_NE(second.Evaluate(Split::kValid, 2).MeanLoss(), loss);
+  second.StartFrom(first.model());
+  EXPECT_EQ(second.Evaluate(Split::kValid, 2).MeanLoss(), loss);
+  for (int i = 0; i < 3; ++i) second.Step();
+  const TempDir dir;
+  second.Save(dir / "a.safetensors");
+  for (int i = 0; i < 3; ++i) second.Step();  // drawn anew behind the fourth step
+  Trainer third(run, context, data);
+  third.Load(dir / "a.safetensors");
+  for (int i = 0; i < 3; ++i) third.Step();
+  EXPECT_EQ(third.Evaluate(Split::kValid, 2).MeanLoss(),
+            second.Evaluate(Split::kValid, 2).MeanLoss());
+  EXPECT_THROW(third.StartFrom(first.model()), Error);
+  run.model.ff = 32;
+  Trainer other(run, context, data);
+  EXPECT_THROW(other.StartFrom(first.model()), Error);
+}
+
 TEST(Schedule, RisesThenFalls) {
   TrainConfig config{.steps = 110, .learning_rate = 2, .warmup = 10, .final_rate = 0.1};
   EXPECT_DOUBLE_EQ(train::LearningRate(config, 1), 0.2);

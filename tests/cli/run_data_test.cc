@@ -1,0 +1,271 @@
+// Runs and their data: data that moves, changes or is another's, and what follows from its layout.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "favor/favor.h"
+#include "favor/random.h"
+#include "tests/cli/train_fixture.h"
+#include "tests/npy_file.h"
+
+namespace favor {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+std::string Letters(std::string_view letters, uint64_t number, size_t count) {
+  const RandomStream stream = RandomStream(7, "letters").Child(number);
+  std::string text;
+  for (size_t i = 0; i < count; ++i) text += letters[stream.Bits(i) % letters.size()];
+  return text;
+}
+
+class RunData : public TrainFixture {
+ protected:
+  static std::string Fasta(std::string_view letters, uint64_t records, size_t length) {
+    std::string text;
+    for (uint64_t i = 0; i < records; ++i)
+      text += ">r" + std::to_string(i) + "\n" + Letters(letters, i, length) + "\n";
+    return text;
+  }
+  // In the folder `from`.
+  static ToolResult RunFrom(const std::string& from, const std::vector<std::string>& words) {
+    return RunToolUnder({"env", "-C", from}, words);
+  }
+  Json Eval(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"eval", "--model", run_, "--json", "--quiet"});
+    const ToolResult result = RunTool(more);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return Json::parse(result.out, nullptr, false);
+  }
+};
+
+constexpr std::string_view kAminoAcids = "ACDEFGHIKLMNPQRSTVWY";
+
+// A run started with a relative path is used from anywhere, and resumed with the data elsewhere.
+TEST_F(RunData, IsFoundAgain) {
+  fs::create_directories(dir_ / "work/data");
+  WriteText(dir_ / "work/data/p.fasta", Fasta(kAminoAcids, 100, 20));
+  std::vector<std::string> words =
+      Words({"--data", "data/p.fasta", "--out", "run", "--length", "16"});
+  ASSERT_EQ(RunFrom(dir_ / "work", words).status, 0);
+  run_ = dir_ / "work/run";
+  // From another folder: by the path from the run to the data.
+  const Json here = Eval({});
+  EXPECT_EQ(here["own_data"], true);
+  // Both moved together.
+  fs::rename(dir_ / "work", dir_ / "moved");
+  run_ = dir_ / "moved/run";
+  EXPECT_EQ(Eval({})["loss"], here["loss"]);
+  EXPECT_EQ(RunTool({"report", run_, "--quiet", "--samples", "0"}).status, 0);
+  // The data alone: one line, and --data finds it.
+  fs::rename(dir_ / "moved/data/p.fasta", dir_ / "other.fasta");
+  ExpectError(RunTool({"eval", "--model", run_}), 1, "expected the run's data (--data)");
+  EXPECT_EQ(Eval({"--data", dir_ / "other.fasta"})["loss"], here["loss"]);
+  EXPECT_EQ(Eval({"--data", dir_ / "other.fasta"})["split"], "valid");
+  EXPECT_EQ(RunTool({"report", run_, "--data", dir_ / "other.fasta", "--quiet"}).status, 0);
+}
+
+TEST_F(RunData, IsResumedUnderAnotherPath) {
+  WriteText(dir_ / "p.fasta", Fasta(kAminoAcids, 100, 20));
+  const std::vector<std::string> data = {"--data", dir_ / "p.fasta", "--length", "16"};
+  Train(data);
+  fs::rename(dir_ / "p.fasta", dir_ / "q.fasta");
+  const ToolResult lost = RunTool({"train", "--resume", "--out", run_, "--quiet", "--no-report"});
+  ExpectError(lost, 1, "p.fasta");
+  const ToolResult resumed = RunTool(
+      {"train", "--resume", "--out", run_, "--data", dir_ / "q.fasta", "--quiet", "--no-report"});
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  WriteText(dir_ / "q.fasta", Fasta(kAminoAcids, 101, 20));
+  ExpectError(RunTool({"train", "--resume", "--out", run_, "--data", dir_ / "q.fasta"}), 1,
+              "has changed since the run began");
+}
+
+// Data of another kind is refused, other data of the same kind is taken whole and named.
+TEST_F(RunData, OfAnotherKindIsRefused) {
+  WriteText(dir_ / "p.fasta", Fasta(kAminoAcids, 100, 20));
+  Train({"--data", dir_ / "p.fasta", "--length", "16", "--positions", "rotary"});
+  WriteText(dir_ / "d.fasta", Fasta("ACGT", 100, 20));
+  ExpectError(RunTool({"eval", "--model", run_, "--data", dir_ / "d.fasta"}), 1, "alphabet dna");
+  WriteText(dir_ / "few.fasta", Fasta(kAminoAcids, 3, 30));
+  const Json other = Eval({"--data", dir_ / "few.fasta"});
+  EXPECT_EQ(other["split"], "all");
+  EXPECT_EQ(other["own_data"], false);
+  EXPECT_EQ(other["tokens"], 3 * 16);  // clipped at 16
+  EXPECT_EQ(Eval({"--data", dir_ / "few.fasta", "--length", "40"})["tokens"], 3 * 31);
+  EXPECT_EQ(Eval({"--split", "all", "--length", "40"})["tokens"], 100 * 21);
+  const ToolResult text =
+      RunTool({"eval", "--model", run_, "--data", dir_ / "few.fasta", "--quiet"});
+  EXPECT_NE(text.out.find("all of "), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("not the data of the run"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("best.safetensors, step "), std::string::npos) << text.out;
+}
+
+TEST_F(RunData, OfOtherPicturesIsRefused) {
+  std::string pixels;
+  for (int i = 0; i < 200 * 12; ++i) pixels += static_cast<char>(i * i / 7);
+  WriteText(dir_ / "grey.npy", NpyFile("|u1", "(200, 4, 3)", pixels));
+  WriteText(dir_ / "rgb.npy", NpyFile("|u1", "(200, 2, 2, 3)", pixels));
+  Train({"--data", dir_ / "grey.npy", "--steps", "2"});
+  ExpectError(RunTool({"eval", "--model", run_, "--data", dir_ / "rgb.npy"}), 1,
+              "holds pictures of 2 × 2 × 3 (height, width, channels), but the model was trained on "
+              "4 × 3 × 1");
+}
+
+// Joined records begin behind an end token; letters that training never showed do not come.
+TEST_F(RunData, JoinedRecordsBeginBehindAnEnd) {
+  WriteText(dir_ / "d.fasta", Fasta("ACGT", 300, 40));
+  Train({"--data", dir_ / "d.fasta", "--alphabet", "dna", "--layout", "join", "--length", "32"});
+  const ToolResult result = RunTool({"generate", "--model", run_, "--samples", "20", "--tokens",
+                                     "100", "--quiet", "--temperature", "3"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::set<char> letters(result.out.begin(), result.out.end());
+  for (const char c : std::string("NRYSWKMBDHV")) EXPECT_FALSE(letters.contains(c)) << c;
+  // What the model reads first is the end token, 16 of 19: the likeliest token behind it.
+  const ToolResult greedy = RunTool(
+      {"generate", "--model", run_, "--tokens", "1", "--temperature", "0", "--json", "--quiet"});
+  ASSERT_EQ(greedy.status, 0) << greedy.err;
+  const Json json = Json::parse(greedy.out);
+  EXPECT_EQ(json["prompt_tokens"], 1);
+  const TrainedModel trained = LoadTrained(run_);
+  ASSERT_EQ(trained.start, 16);
+  const Context context({.threads = 1});
+  const Tensor logits = trained.model.Logits({.batch = 1, .length = 1, .tokens = {16}}, context);
+  std::vector<float> known(logits.Data<float>(), logits.Data<float>() + 19);
+  for (const int32_t unseen : trained.unseen) known[static_cast<size_t>(unseen)] = -1e9f;
+  const auto best = std::max_element(known.begin(), known.end()) - known.begin();
+  if (best == 16) {
+    EXPECT_EQ(json["samples"][0]["ended"], true);
+  } else {
+    EXPECT_EQ(json["samples"][0]["tokens"][0], best);
+  }
+  EXPECT_EQ(trained.unseen.front(), 4);  // N
+}
+
+// One genome has no beginning that training showed: a prompt is needed, and reports have their own.
+TEST_F(RunData, OneGenomeNeedsAPrompt) {
+  WriteText(dir_ / "g.fna", ">g\n" + Letters("ACGT", 1, 30000) + "\n");
+  const Json result =
+      Train({"--data", dir_ / "g.fna", "--alphabet", "dna", "--layout", "join", "--length", "32"});
+  EXPECT_EQ(Json::parse(ReadText(run_ + "/config.json"))["format"]["split_by"], "place");
+  ExpectError(RunTool({"generate", "--model", run_}), 2, "expected some text");
+  const ToolResult prompted =
+      RunTool({"generate", "--model", run_, "--prompt", "ACGT", "--tokens", "50", "--quiet"});
+  ASSERT_EQ(prompted.status, 0) << prompted.err;
+  EXPECT_EQ(prompted.out.find_first_not_of(">sample1\nACGT"), std::string::npos) << prompted.out;
+  ASSERT_EQ(RunTool({"report", run_, "--quiet"}).status, 0);
+  const std::string page = ReadText(run_ + "/report.html");
+  EXPECT_NE(page.find("behind the beginning of sequences that were held out"), std::string::npos);
+  EXPECT_NE(page.find("Divided by place"), std::string::npos);
+  EXPECT_NE(page.find("8-gram"), std::string::npos);
+}
+
+// Masked models: the parts are named, and the baseline looks at what is shown.
+TEST_F(RunData, MaskedFiguresComeApart) {
+  WriteText(dir_ / "p.fasta", Fasta(kAminoAcids, 200, 20));
+  Train({"--data", dir_ / "p.fasta", "--length", "16", "--task", "masked", "--eval-batches", "0"});
+  const Json json = Eval({});
+  int64_t sum = 0;
+  double loss = 0;
+  for (const char* kind : {"hidden", "replaced", "kept"}) {
+    sum += json["by_kind"][kind]["tokens"].get<int64_t>();
+    loss +=
+        json["by_kind"][kind]["loss"].get<double>() * json["by_kind"][kind]["tokens"].get<double>();
+  }
+  EXPECT_EQ(sum, json["tokens"]);
+  EXPECT_NEAR(loss / static_cast<double>(sum), json["loss"].get<double>(), 1e-9);
+  ASSERT_EQ(RunTool({"report", run_, "--quiet"}).status, 0);
+  const std::string page = ReadText(run_ + "/report.html");
+  EXPECT_NE(page.find("shown token"), std::string::npos);
+  EXPECT_NE(page.find("hidden, nats"), std::string::npos);
+}
+
+// Words of the split that is evaluated, not of another: 3 bytes a word to train with, 6 to test.
+TEST_F(RunData, WordPerplexityIsOfTheSplit) {
+  std::string text;
+  for (int i = 0; i < 600; ++i) text += "ab\n";
+  for (int i = 0; i < 60; ++i) text += "abcde\n";
+  WriteText(dir_ / "text", text);
+  Train(
+      {"--data", dir_ / "text", "--length", "20", "--valid-share", "0.05", "--test-share", "0.1"});
+  const Json test = Eval({"--split", "test"}), train = Eval({"--split", "train"});
+  EXPECT_NEAR(test["tokens_per_word"].get<double>(), 6, 0.3);
+  EXPECT_NEAR(train["tokens_per_word"].get<double>(), 3, 0.1);
+  for (const Json& json : {test, train}) {
+    EXPECT_NEAR(json["word_perplexity"].get<double>(),
+                std::exp(json["loss"].get<double>() * json["tokens_per_word"].get<double>()),
+                1e-6 * json["word_perplexity"].get<double>());
+  }
+  const ToolResult result = RunTool({"report", run_, "--quiet", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(Json::parse(result.out)["runs"][0]["word_perplexity"], test["word_perplexity"]);
+  EXPECT_EQ(Json::parse(result.out)["runs"][0]["bits_per_character"], test["bits_per_character"]);
+}
+
+// Two tokenizers on one text: the same characters, in a table of their own; losses in plots apart.
+TEST_F(RunData, TokenizersAreComparedOnTheSameCharacters) {
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "word" + std::to_string(i * 37 % 100) + " and more\n";
+  WriteText(dir_ / "text", text);
+  ASSERT_EQ(RunTool({"tokenizer", "train", "--data", dir_ / "text", "--vocab", "300", "--out",
+                     dir_ / "m.model"})
+                .status,
+            0);
+  const std::string bytes = run_, pieces = dir_ / "pieces";
+  Train({"--data", dir_ / "text", "--length", "16"});
+  Train({"--data", dir_ / "text", "--length", "16", "--tokenizer", dir_ / "m.model", "--out",
+         pieces});
+  const ToolResult result = RunTool(
+      {"report", bytes, pieces, "--quiet", "--out", dir_ / "both.html", "--evaluate", "100"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const std::string page = ReadText(dir_ / "both.html");
+  EXPECT_NE(page.find("On the same characters"), std::string::npos);
+  EXPECT_NE(page.find("nats per byte"), std::string::npos);
+  EXPECT_NE(page.find("nats per piece"), std::string::npos);
+}
+
+// Clipped records: what is lost is said.
+TEST_F(RunData, ClippedRecordsAreNamed) {
+  WriteText(dir_ / "p.fasta", Fasta(kAminoAcids, 100, 64));
+  std::vector<std::string> words = Words({"--data", dir_ / "p.fasta", "--length", "16"});
+  std::erase(words, "--quiet");
+  const ToolResult result = RunTool(words);
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.err.find("leaves out 75.0 % of the train split"), std::string::npos)
+      << result.err;
+  const ToolResult shown =
+      RunTool({"inspect", "data", "--data", dir_ / "p.fasta", "--length", "16", "--no-baselines"});
+  EXPECT_NE(shown.out.find("leave out 75.0 %"), std::string::npos) << shown.out;
+  const ToolResult cropped = RunTool({"inspect", "data", "--data", dir_ / "p.fasta", "--length",
+                                      "16", "--no-baselines", "--layout", "crop"});
+  EXPECT_EQ(cropped.out.find("leave out"), std::string::npos) << cropped.out;
+}
+
+// Data and text from standard input.
+TEST_F(RunData, ComesFromStandardInput) {
+  WriteText(dir_ / "p.fasta", Fasta(kAminoAcids, 100, 20));
+  const ToolResult piped = RunToolUnder(
+      {"sh", "-c", "exec \"$0\" \"$@\" < " + (dir_ / "p.fasta")},
+      {"inspect", "data", "--data", "-", "--kind", "fasta", "--no-baselines", "--json"});
+  ASSERT_EQ(piped.status, 0) << piped.err;
+  const ToolResult file =
+      RunTool({"inspect", "data", "--data", dir_ / "p.fasta", "--no-baselines", "--json"});
+  EXPECT_EQ(Json::parse(piped.out)["splits"], Json::parse(file.out)["splits"]);
+}
+
+// A file of Model::Save says nothing of tokens.
+TEST_F(RunData, AModelAloneIsNotARun) {
+  ModelConfig config;
+  config.vocab = 29;
+  config.max_length = 16;
+  Model(config, 1).Save(dir_ / "m.safetensors");
+  ExpectError(RunTool({"generate", "--model", dir_ / "m.safetensors"}), 1,
+              "holds a model alone, not what its tokens stand for");
+}
+
+}  // namespace
+}  // namespace favor
