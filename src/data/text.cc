@@ -29,12 +29,14 @@ std::string ContentOf(const Text& text) {
 }
 
 // A zero byte is no text, whatever its encoding; UTF-16 has many.
-void RefuseBinary(const Text& text, const std::string& source) {
-  std::string start(static_cast<size_t>(std::min<int64_t>(text.bytes, 1 << 16)), '\0');
-  text.file->ReadAt(0, std::as_writable_bytes(std::span(start)));
-  if (const size_t zero = start.find('\0'); zero != std::string::npos) {
-    Throw(ErrorCode::kInvalidData, Printable(source),
-          "byte {} is 0, as in binary files, expected text (kind text reads any bytes)", zero + 1);
+void RefuseBinary(const InputFiles& files) {
+  for (size_t i = 0; i < files.names().size(); ++i) {
+    io::ByteStream stream = files.Open(i);
+    if (const size_t zero = stream.Next().find('\0'); zero != std::string_view::npos) {
+      Throw(ErrorCode::kInvalidData, Printable(files.names()[i]),
+            "byte {} is 0, as in binary files, expected text (kind text reads any bytes)",
+            zero + 1);
+    }
   }
 }
 
@@ -150,10 +152,11 @@ void PiecesByBlocks(const Text& text, Stored& stored) {
 }  // namespace
 
 std::unique_ptr<Dataset> OpenText(const std::string& path, const DataOptions& options) {
-  Text text{.file = InputFiles(path).Plain()};
+  const InputFiles files(path);
+  if (options.format.kind == "auto") RefuseBinary(files);
+  Text text{.file = files.Plain()};
   text.bytes = static_cast<int64_t>(text.file->Size().value_or(0));
   if (text.bytes == 0) Throw(ErrorCode::kInvalidData, Printable(path), "holds no text");
-  if (options.format.kind == "auto") RefuseBinary(text, path);
   const bool bytes = options.format.tokenizer.empty();
   const bool blocks = options.format.split_by == "blocks";
   Stored stored{.source = path, .options = options};

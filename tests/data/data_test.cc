@@ -158,6 +158,7 @@ TEST_F(TextData, RefusesWhatDoesNotFit) {
   WriteText(dir_ / "binary", std::string("ab\0c", 4) + Digits(1000));
   EXPECT_THROW(OpenData(dir_ / "binary", {}), Error);
   EXPECT_EQ(OpenData(dir_ / "binary", {.format = {.kind = "text"}})->vocab(), 258);
+  EXPECT_THROW(OpenData(path_ + "," + (dir_ / "binary"), {}), Error);  // any of several
   EXPECT_THROW(OpenData(path_, {.format = {.split_by = "records"}}), Error);
   EXPECT_THROW(OpenData(path_, {.format = {.split_by = "blocks"}}), Error);  // too short
 }
