@@ -186,21 +186,19 @@ TEST_F(FastaData, FewLongRecordsAreDividedByPlace) {
     EXPECT_EQ(data->Summary(Split::kAll).tokens, 20000);
   }
   const auto data = Open(">g\n" + one + "\n", {.format = {.alphabet = "dna", .layout = "join"}});
-  // Training reads the beginning alone, the last window up to the token before the valid split.
-  size_t furthest = 0;
-  for (int64_t i = 0; i < 400; ++i) {
-    const Batch batch = data->TrainBatch({.index = i, .batch = 16, .length = 512});
-    for (size_t row = 0; row < 16; ++row) {
-      std::string seen =
-          data->vocabulary()->Decode(std::span(batch.tokens).subspan(row * 512, 512));
-      seen += data->vocabulary()->Decode(std::span(batch.targets).subspan(row * 512 + 511, 1));
-      const size_t at = one.find(seen);
-      ASSERT_NE(at, std::string::npos);
-      furthest = std::max(furthest, at + seen.size());
-    }
+  // Training reads the beginning alone, up to its last token: 18001 of 20001, in windows of 17991.
+  std::set<size_t> ends;
+  for (int64_t i = 0; i < 100; ++i) {
+    const Batch batch = data->TrainBatch({.index = i, .batch = 1, .length = 17990});
+    std::string seen = data->vocabulary()->Decode(batch.tokens);
+    seen += data->vocabulary()->Decode(std::span(batch.targets).last(1));
+    const size_t at = one.find(seen);
+    ASSERT_NE(at, std::string::npos);
+    ends.insert(at + seen.size());
   }
-  EXPECT_LE(furthest, 18001u);
-  EXPECT_GT(furthest, 17900u);
+  EXPECT_EQ(ends.size(), 11u);  // all places
+  EXPECT_EQ(*ends.begin(), 17991u);
+  EXPECT_EQ(*ends.rbegin(), 18001u);
   std::string five;
   for (uint64_t i = 0; i < 5; ++i)
     five += ">g" + std::to_string(i) + "\n" + genome(i, 10000 + i) + "\n";
