@@ -127,7 +127,7 @@ std::string CommandOf(const RunConfig& config, const std::string& out) {
     std::string option = "--" + key;
     std::ranges::replace(option, '_', '-');
     if (value.is_boolean()) {
-      command += fmt::format(" {}{}", option, value.get<bool>() ? "" : "=false");
+      command += fmt::format(" --{}{}", value.get<bool>() ? "" : "no-", option.substr(2));
     } else {
       command +=
           " " + option + " " + Quoted(value.is_string() ? value.get<std::string>() : value.dump());

@@ -63,13 +63,11 @@ void RowTail::Store(const std::string& name, io::Safetensors& file) const {
   Put(name, {static_cast<int64_t>(rows_.size()) / columns_, columns_}, rows_, file);
 }
 
-void RowTail::Load(const std::string& name, const io::Safetensors& file, const std::string& who) {
-  const auto found = file.entries.find(name);
-  if (most_ == 0 || found == file.entries.end()) return;
-  const auto& shape = found->second.shape;
-  if (shape.size() != 2 || shape[0] > most_)
-    Throw(ErrorCode::kInvalidData, Printable(who), "'{}' has another shape than the model's", name);
-  rows_ = Numbers<float>(file, name, {shape[0], columns_}, who);
+void RowTail::Load(const std::string& name, const io::Safetensors& file, int64_t tokens,
+                   const std::string& who) {
+  rows_.clear();
+  if (const int64_t rows = std::min(most_, tokens); rows > 0)
+    rows_ = Numbers<float>(file, name, {rows, columns_}, who);
 }
 
 AttentionMemory::AttentionMemory(const AttentionShape& shape, const AttentionOptions& options)
@@ -187,9 +185,9 @@ void AttentionMemory::Store(const std::string& name, io::Safetensors& file) cons
 void AttentionMemory::Load(const std::string& name, const io::Safetensors& file, int64_t tokens,
                            const std::string& who) {
   tokens_ = tokens;
-  query_tail_.Load(name + ".query_tail", file, who);
-  key_tail_.Load(name + ".key_tail", file, who);
-  value_tail_.Load(name + ".value_tail", file, who);
+  query_tail_.Load(name + ".query_tail", file, tokens, who);
+  key_tail_.Load(name + ".key_tail", file, tokens, who);
+  value_tail_.Load(name + ".value_tail", file, tokens, who);
   if (options_.attention == "exact") {
     keys_ = Numbers<float>(file, name + ".keys", {tokens, shape_.kv_width()}, who);
     values_ = Numbers<float>(file, name + ".values", {tokens, shape_.kv_width()}, who);

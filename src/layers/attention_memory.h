@@ -35,7 +35,9 @@ class RowTail {
   int64_t Bytes() const { return static_cast<int64_t>(rows_.size() * sizeof(float)); }
 
   void Store(const std::string& name, io::Safetensors& file) const;
-  void Load(const std::string& name, const io::Safetensors& file, const std::string& who);
+  // `tokens`: of the context, from which follows how many rows there must be.
+  void Load(const std::string& name, const io::Safetensors& file, int64_t tokens,
+            const std::string& who);
 
  private:
   int64_t most_, columns_;

@@ -63,8 +63,12 @@ void Checkpoint::CheckShape(const std::string& name, const Shape& shape) const {
   file_.Entry(name, name_).CheckReadable(shape, fmt::format("{}: {}", name_, name));
 }
 
-void Checkpoint::CheckShapes(const layers::ParameterSet& parameters) const {
-  for (const auto& parameter : parameters.all()) CheckShape(parameter->name, parameter->shape);
+void Checkpoint::CheckNumbers(const std::string& name, const Shape& shape) const {
+  CheckShape(name, shape);
+  Tensor numbers(shape);
+  Read(name, numbers);
+  if (!AllFinite(numbers))
+    Throw(ErrorCode::kInvalidData, Printable(name_), "{} holds NaN or infinity", name);
 }
 
 void Checkpoint::Read(const std::string& name, View to) const {
@@ -72,20 +76,19 @@ void Checkpoint::Read(const std::string& name, View to) const {
 }
 
 std::unique_ptr<Network> Checkpoint::MakeNetwork() const {
-  CheckShapes(Network::Make(model_, {.shapes_only = true})->parameters());
+  const auto shapes = Network::Make(model_, {.shapes_only = true});
+  for (const auto& parameter : shapes->parameters().all())
+    CheckShape(parameter->name, parameter->shape);
   auto network = Network::Make(model_, {.seed = seed_, .draw = false});
   ReadInto(*network);
   return network;
 }
 
 void Checkpoint::ReadInto(Network& network) const {
-  CheckShapes(network.parameters());
+  for (const auto& parameter : network.parameters().all())
+    CheckNumbers(parameter->name, parameter->shape);
   network.Redraw(seed_, redraw_);
-  for (const auto& parameter : network.parameters().all()) {
-    Read(parameter->name, parameter->value);
-    if (!AllFinite(parameter->value))
-      Throw(ErrorCode::kInvalidData, Printable(name_), "{} holds NaN or infinity", parameter->name);
-  }
+  for (const auto& parameter : network.parameters().all()) Read(parameter->name, parameter->value);
 }
 
 ModelConfig ModelConfigFromJson(std::string_view config, const std::string& who) {

@@ -51,13 +51,14 @@ class Checkpoint {
   uint64_t seed() const { return seed_; }  // of ω, with the number of its draw
   // Throws where the tensor is missing, has another shape or holds no floats.
   void CheckShape(const std::string& name, const Shape& shape) const;
-  void CheckShapes(const layers::ParameterSet& parameters) const;
+  // Throws also if some number is not finite.
+  void CheckNumbers(const std::string& name, const Shape& shape) const;
   // Fills `to`, converted to its type; throws likewise.
   void Read(const std::string& name, View to) const;
   // A network with these weights. Nothing is allocated before all shapes are known to fit.
   std::unique_ptr<Network> MakeNetwork() const;
   // The weights, and ω of the same draw, into a network of this config. Nothing changes before all
-  // shapes are known to fit.
+  // shapes are known to fit and all numbers to be finite.
   void ReadInto(Network& network) const;
 
  private:

@@ -62,11 +62,14 @@ std::vector<models::NamedTensor> AdamW::State() const {
   return state;
 }
 
-void AdamW::Load(const models::Checkpoint& checkpoint) {
+void AdamW::Check(const models::Checkpoint& checkpoint) const {
   for (const Moments& moments : moments_) {
-    checkpoint.CheckShape(moments.First(), moments.first.shape());
-    checkpoint.CheckShape(moments.Second(), moments.second.shape());
+    checkpoint.CheckNumbers(moments.First(), moments.first.shape());
+    checkpoint.CheckNumbers(moments.Second(), moments.second.shape());
   }
+}
+
+void AdamW::Load(const models::Checkpoint& checkpoint) {
   for (Moments& moments : moments_) {
     checkpoint.Read(moments.First(), moments.first);
     checkpoint.Read(moments.Second(), moments.second);

@@ -27,7 +27,9 @@ class AdamW {
 
   // Both moments by name, "optimizer.first.…" and "optimizer.second.…".
   std::vector<models::NamedTensor> State() const;
-  // Throws where one is missing or has another shape; all are then what they were.
+  // Throws if one is missing, has another shape or holds a number that is not finite.
+  void Check(const models::Checkpoint& checkpoint) const;
+  // Of a checkpoint that was checked.
   void Load(const models::Checkpoint& checkpoint);
 
  private:

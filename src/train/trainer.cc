@@ -265,9 +265,9 @@ std::string Trainer::Load(const std::string& path) {
           "damaged checkpoint: its seed is not that of its config");
   }
   // All that can be refused is refused before anything changes.
-  checkpoint.CheckShapes(network.parameters());
-  impl_->optimizer.Load(checkpoint);
+  impl_->optimizer.Check(checkpoint);
   checkpoint.ReadInto(network);
+  impl_->optimizer.Load(checkpoint);
   impl_->config_text = checkpoint.info().config;
   impl_->step = state["step"].get<int64_t>();
   impl_->tokens = state["tokens"].get<int64_t>();

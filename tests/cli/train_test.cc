@@ -243,6 +243,18 @@ TEST_F(TrainCommand, RefusesDataThatChanged) {
   EXPECT_NE(result.err.find("has changed since the run began"), std::string::npos) << result.err;
 }
 
+// What a report prints to repeat a run is what the tool understands.
+TEST_F(TrainCommand, ReportsPrintCommandsThatRun) {
+  Train({"--no-tied", "--positions", "rotary"});
+  const std::string command = lab::CommandOf(lab::ReadRunFolder(run_).config, dir_ / "again");
+  EXPECT_NE(command.find(" --no-tied"), std::string::npos) << command;
+  ASSERT_TRUE(command.starts_with("favor "));
+  const ToolResult result = RunToolUnder(
+      {"sh", "-c", "\"$0\" " + command.substr(6) + " --quiet --no-report --threads 1"}, {});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(ReadText(dir_ / "again/last.safetensors"), Weights());
+}
+
 // Pictures from an array, and one line where they are of the wrong depth.
 TEST_F(TrainCommand, LearnsPixels) {
   std::string pixels;

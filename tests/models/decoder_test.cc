@@ -12,6 +12,7 @@
 
 #include "favor/error.h"
 #include "favor/generate.h"
+#include "io/safetensors.h"
 #include "tests/models/small_models.h"
 #include "tests/temp_dir.h"
 
@@ -237,6 +238,31 @@ TEST_F(DecoderFile, RefusesDamageAndOtherModels) {
 }
 
 // Names and shapes of weights do not tell these apart.
+// Rows that convolutions still reach must all be there.
+TEST_F(DecoderFile, TailsOfConvolutionsMustBeWhole) {
+  ModelConfig config = DecoderConfig();
+  config.convolution = 4;
+  Model model(config, 1);
+  Decoder decoder(model, context_);
+  decoder.Read(Tokens(9, 23));
+  decoder.Save(dir_ / "context");
+  const std::string bytes = ReadText(dir_ / "context");
+  const auto refused = [&](const auto& change) {
+    io::Safetensors file = io::ParseSafetensors(std::as_bytes(std::span(bytes)), "file");
+    file.metadata.erase("checksum");
+    change(file);
+    io::WriteSafetensors(dir_ / "changed", file);
+    Decoder other(model, context_);
+    EXPECT_THROW(other.Load(dir_ / "changed"), Error);
+  };
+  refused([](io::Safetensors& file) { file.entries.erase("layers.0.key_tail"); });
+  refused([](io::Safetensors& file) {  // two rows of three
+    io::SafetensorsEntry& tail = file.entries.at("layers.1.value_tail");
+    tail.data = tail.data.first(tail.data.size() / 3 * 2);
+    tail.shape[0] = 2;
+  });
+}
+
 TEST_F(DecoderFile, EveryOptionMakesAnotherModel) {
   const ModelConfig config = DecoderConfig();
   Model model(config, 1);

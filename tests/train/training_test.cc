@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "favor/favor.h"
+#include "io/safetensors.h"
 #include "models/network.h"
 #include "tests/temp_dir.h"
 #include "train/adamw.h"
@@ -30,6 +31,33 @@ RunConfig SmallRun() {
   run.training.eval_batches = 2;
   run.training.save_every = 5;
   return run;
+}
+
+// A checkpoint with one number that is not finite, in a weight or a moment, changes nothing.
+TEST(Trainer, RefusedCheckpointsChangeNothing) {
+  const Context context({.threads = 1});
+  const TempDir dir;
+  Trainer source(SmallRun(), context);
+  for (int i = 0; i < 4; ++i) source.Step();
+  source.Save(dir / "good");
+  const std::string bytes = ReadText(dir / "good");
+  Trainer trainer(SmallRun(), context), twin(SmallRun(), context);
+  trainer.Step();
+  twin.Step();
+  for (const char* name :
+       {"norm.weight", "optimizer.first.embedding.weight", "optimizer.second.norm.bias"}) {
+    io::Safetensors file = io::ParseSafetensors(std::as_bytes(std::span(bytes)), "file");
+    file.metadata.erase("checksum");
+    std::vector<float> values = file.entries.at(name).Values<float>("file");
+    values.back() = std::numeric_limits<float>::quiet_NaN();
+    file.entries[name].data = std::as_bytes(std::span(values));
+    io::WriteSafetensors(dir / "bad", file);
+    EXPECT_THROW(trainer.Load(dir / "bad"), Error) << name;
+  }
+  EXPECT_EQ(trainer.step(), 1);
+  trainer.Save(dir / "a");
+  twin.Save(dir / "b");
+  EXPECT_EQ(ReadText(dir / "a"), ReadText(dir / "b"));
 }
 
 // Weights go on with the ω that they were learned with, also after it was drawn anew, and so do
