@@ -6,22 +6,10 @@
 
 #include "favor/favor.h"
 #include "tests/temp_dir.h"
+#include "tests/train/small_run.h"
 
 namespace favor {
 namespace {
-
-RunConfig SmallRun() {
-  RunConfig run{.data = "task:copy,length=6,symbols=5"};
-  run.model.width = 16;
-  run.model.heads = 2;
-  run.model.ff = 24;
-  run.model.features.features = 16;
-  run.training = {.steps = 12, .batch = 4, .warmup = 3, .redraw = 5};
-  run.training.eval_every = 4;
-  run.training.eval_batches = 2;
-  run.training.save_every = 5;
-  return run;
-}
 
 std::string Last(const std::string& folder) { return ReadText(folder + "/last.safetensors"); }
 

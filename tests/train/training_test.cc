@@ -11,27 +11,12 @@
 #include "io/safetensors.h"
 #include "models/network.h"
 #include "tests/temp_dir.h"
+#include "tests/train/small_run.h"
 #include "train/adamw.h"
 #include "train/schedule.h"
 
 namespace favor {
 namespace {
-
-RunConfig SmallRun() {
-  RunConfig run{.data = "task:copy,length=6,symbols=5"};
-  run.model.width = 16;
-  run.model.heads = 2;
-  run.model.ff = 24;
-  run.model.features.features = 16;
-  run.training.steps = 12;
-  run.training.batch = 4;
-  run.training.warmup = 3;
-  run.training.redraw = 5;
-  run.training.eval_every = 4;
-  run.training.eval_batches = 2;
-  run.training.save_every = 5;
-  return run;
-}
 
 // A checkpoint with one number that is not finite, in a weight or a moment, changes nothing.
 TEST(Trainer, RefusedCheckpointsChangeNothing) {
