@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <array>
 
 #include <nlohmann/json.hpp>
 
@@ -56,11 +57,12 @@ TEST_F(TokenizerCommand, GivesATextBack) {
 }
 
 TEST_F(TokenizerCommand, SaysIfTheTextHasFewerPieces) {
+  constexpr std::array<std::string_view, 6> kSyllables = {"ka", "tor", "mi", "res", "un", "pen"};
   std::string text;  // of sixty words
   for (int i = 0; i < 3000; ++i) {
     const int word = i * i % 61 + i % 7;
     for (int j = 0; j <= word % 3; ++j)
-      text += std::vector<std::string>{"ka", "tor", "mi", "res", "un", "pen"}[(word / (j + 2)) % 6];
+      text += kSyllables[static_cast<size_t>(word / (j + 2)) % kSyllables.size()];
     text += i % 8 == 7 ? "\n" : " ";
   }
   WriteText(dir_ / "text", text);

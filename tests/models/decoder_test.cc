@@ -188,7 +188,7 @@ TEST_F(DecoderFile, AnEarlierContextReplacesALongerOne) {
   };
   for (const char* attention : {"linear", "exact", "uniform"}) {
     for (const char* positions : {"rotary", "sinusoidal", "learned"}) {
-      for (const size_t piece : {1, 40, 90}) {
+      for (const size_t piece : {size_t{1}, size_t{40}, size_t{90}}) {
         SCOPED_TRACE(std::string(attention) + " " + positions + ", " + std::to_string(piece) +
                      " at a time");
         ModelConfig config = DecoderConfig();
