@@ -55,8 +55,9 @@ bench: deps  ## benchmark single kernels
 	cmake --build --preset release --target favor_bench
 	$(BUILD)/bench/favor_bench --benchmark_min_time=0.2
 
-# What needs a debugger's patience adds minutes, not sights, under sanitizers: statistics, finite differences, crashes.
-SLOW := LinearExactness|Memory|CentralDifferences|Crash|/on-|MapGradients.*/(abs|cos|elu|exp|gaussian|gelu|hyp|ide|oprf|reg|sgn|sig|tanh)
+# What needs a debugger's patience adds minutes, not sights, under sanitizers: statistics, finite differences, crashes,
+# the commands of the docs.
+SLOW := LinearExactness|Memory|CentralDifferences|Crash|Docs|/on-|MapGradients.*/(abs|cos|elu|exp|gaussian|gelu|hyp|ide|oprf|reg|sgn|sig|tanh)
 
 sanitize:  ## tests under the address and undefined-behaviour sanitizers
 	@tools/deps --clang
