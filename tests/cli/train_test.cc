@@ -58,64 +58,6 @@ TEST_F(TrainCommand, LeavesARunThatCanBeUsed) {
   EXPECT_NE(inspect.out.find("layers.0.attention"), std::string::npos) << inspect.out;
 }
 
-// bits = nats/ln 2 and perplexity = e^nats wherever they are printed, and the loss is indeed in
-// nats.
-TEST_F(TrainCommand, PrintsNatsBitsAndPerplexity) {
-  const nlohmann::json result = Train();
-  const auto check = [](const nlohmann::json& json) {
-    const double loss = json["loss"].get<double>();
-    EXPECT_NEAR(json["bits_per_token"].get<double>(), loss / 0.6931471805599453, 1e-12) << json;
-    EXPECT_NEAR(json["perplexity"].get<double>(), std::exp(loss), 1e-12) << json;
-  };
-  check(result["valid"]);
-  int64_t evaluations = 0;
-  std::istringstream lines(ReadText(run_ + "/log.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    const auto json = nlohmann::json::parse(line);
-    if (!json.contains("split")) continue;
-    check(json);
-    ++evaluations;
-  }
-  EXPECT_EQ(evaluations, 3);
-
-  const std::vector<std::string> words = {"eval", "--model",   run_, "--split",
-                                          "test", "--batches", "2",  "--quiet"};
-  std::vector<std::string> with_json = words;
-  with_json.emplace_back("--json");
-  const ToolResult eval = RunTool(with_json), text = RunTool(words);
-  ASSERT_EQ(eval.status, 0) << eval.err;
-  const auto score = nlohmann::json::parse(eval.out);
-  check(score);
-  // −log of the probability of each target.
-  const TrainedModel trained = LoadTrained(run_);
-  const auto data = OpenData(trained.config);
-  const TrainConfig& training = trained.config.training;
-  double nats = 0, targets = 0;
-  for (int64_t index = 0; index < 2; ++index) {
-    const Batch batch = data->EvalBatch(
-        Split::kTest, {.index = index, .batch = training.batch, .length = training.length});
-    const Tensor logits = trained.model.Logits(batch, Context({.threads = 1}));
-    const int64_t vocab = data->vocab();
-    for (size_t i = 0; i < batch.targets.size(); ++i) {
-      if (batch.targets[i] == kNoTarget) continue;
-      const float* row = logits.Data<float>() + static_cast<int64_t>(i) * vocab;
-      double sum = 0;
-      for (int64_t j = 0; j < vocab; ++j) sum += std::exp(static_cast<double>(row[j]));
-      nats += std::log(sum) - row[batch.targets[i]];
-      ++targets;
-    }
-  }
-  const double loss = nats / targets;
-  EXPECT_EQ(score["tokens"].get<double>(), targets);
-  EXPECT_NEAR(score["loss"].get<double>(), loss, 1e-5);  // sums in float
-  // The text for people has fewer digits.
-  for (const std::string& figure :
-       {fmt::format("loss {:.4f}", score["loss"].get<double>()),
-        fmt::format("perplexity {:.3f}", std::exp(score["loss"].get<double>())),
-        fmt::format("{:.4f} bits", score["loss"].get<double>() / 0.6931471805599453)})
-    EXPECT_NE(text.out.find(figure), std::string::npos) << figure << " in " << text.out;
-}
-
 TEST_F(TrainCommand, SameBitsForAnyNumberOfThreadsAndRuns) {
   Train();
   const std::string log = Log(), weights = Weights();
@@ -336,32 +278,6 @@ TEST_F(TrainCommand, ADiskThatFillsUpLosesNothing) {
   EXPECT_EQ(full.status, 1);
   EXPECT_NE(full.err.find("writing failed"), std::string::npos) << full.err;
   ExpectNoTemporaries();
-}
-
-TEST_F(TrainCommand, EvalRefusesWhatDoesNotFit) {
-  Train();
-  const auto refused = [&](const std::vector<std::string>& words, int status,
-                           const std::string& says) {
-    const ToolResult result = RunTool(words);
-    EXPECT_EQ(result.status, status) << result.err;
-    EXPECT_NE(result.err.find(says), std::string::npos) << result.err;
-    EXPECT_EQ(result.out, "");
-  };
-  refused({"eval"}, 2, "--model");
-  refused({"eval", "--model", dir_ / "none"}, 1, "none");
-  refused({"eval", "--model", dir_.path().string()}, 1, "no checkpoint here");
-  refused({"eval", "--model", run_, "--data", "task:copy,length=6,symbols=9"}, 1,
-          "the model was trained with 6");
-  refused({"eval", "--model", run_, "--data", "task:copy,length=9,symbols=5"}, 2,
-          "learned positions");
-  refused({"eval", "--model", run_, "--split", "vaild"}, 2, "did you mean 'valid'");
-  refused({"inspect", "model", "--model", run_, "--length", "13"}, 2, "learned positions");
-  refused({"inspect", "model", "--width", "7"}, 2, "a multiple");
-  refused({"inspect", "model", "--model", run_, "--width", "8"}, 2, "one or the other");
-  refused({"inspect", "model", "--batch", "1048576", "--length", "16777216", "--ff", "262144",
-           "--layers", "1024", "--positions", "none"},
-          1, "larger than any machine");
-  EXPECT_EQ(RunTool({"inspect", "model", "--model", run_}).status, 0);
 }
 
 // Any byte of a checkpoint or a config that changes is seen, and so is any cut.
