@@ -1,22 +1,31 @@
-// Where and how work runs: number of threads, seed, scratch memory. One context may serve many
-// calls, also of several threads at a time; results never depend on its number of threads.
+// Where and how work runs: device, number of threads, seed, scratch memory. One context may serve
+// many calls, also of several threads at a time; results never depend on its number of threads.
 #ifndef FAVOR_CONTEXT_H_
 #define FAVOR_CONTEXT_H_
 
 #include <cstdint>
 #include <memory>
 
+#include "favor/tensor.h"
+
 namespace favor {
+
+namespace internal {
+struct Access;
+class Runtime;  // thread arena, stream and scratch pool (src/core/runtime.h)
+}  // namespace internal
 
 struct ContextOptions {
   int threads = 0;    // 0: all cores that this process may use
   uint64_t seed = 0;  // of every random draw made on behalf of this context
+  Device device;      // that operations run on; a GPU has a stream of its own for each context
 };
 
 class Context {
  public:
   static constexpr int kMaxThreads = 1024;
 
+  // Throws kUnavailable for a GPU that is not there.
   explicit Context(const ContextOptions& options = {});
   ~Context();
   Context(const Context&) = delete;
@@ -24,12 +33,16 @@ class Context {
 
   int threads() const;
   uint64_t seed() const;
+  Device device() const;
 
-  class Impl;  // thread arena and scratch pool (src/core/context_impl.h)
-  Impl& impl() const { return *impl_; }
+  // Returns when everything that was started on the device is done. Nothing to wait for on a CPU.
+  void Wait() const;
+  // Frees the scratch memory that is kept for the next calls (at most 256 MiB).
+  void ReleaseScratch() const;
 
  private:
-  std::unique_ptr<Impl> impl_;
+  friend struct internal::Access;
+  std::unique_ptr<internal::Runtime> impl_;
 };
 
 }  // namespace favor

@@ -79,7 +79,6 @@ class Model {
  public:
   // Weights are a pure function of the seed.
   Model(const ModelConfig& config, uint64_t seed);
-  explicit Model(std::unique_ptr<models::Network> network);
   ~Model();
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
@@ -113,11 +112,11 @@ class Model {
   std::vector<Score> EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups,
                                     const Context& context) const;
 
-  models::Network& network() { return *network_; }
-  const models::Network& network() const { return *network_; }
-
  private:
-  std::unique_ptr<models::Network> network_;
+  friend struct internal::Access;
+  explicit Model(std::unique_ptr<models::Network> network);
+
+  std::unique_ptr<models::Network> impl_;
   std::unique_ptr<models::BufferPool> buffers_;
 };
 

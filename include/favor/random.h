@@ -24,6 +24,10 @@ class RandomStream {
   double Normal(uint64_t index) const;                  // Box–Muller in double
   double Sign(uint64_t index) const { return Bits(index) >> 63 ? -1.0 : 1.0; }
 
+  // What names the stream among all others: a key and an id, so that a GPU can draw from it too.
+  uint64_t seed() const { return seed_; }
+  uint64_t id() const { return id_; }
+
   // out[i] = Normal(first + i), at half the cost of single calls.
   void FillNormal(uint64_t first, std::span<double> out) const;
 

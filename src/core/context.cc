@@ -2,9 +2,8 @@
 
 #include <oneapi/tbb/info.h>
 
-#include "core/context_impl.h"
-#include "core/device.h"
 #include "core/error_text.h"
+#include "core/runtime.h"
 #include "core/simd.h"
 
 namespace favor {
@@ -20,47 +19,26 @@ int CheckedThreads(int threads) {
 
 }  // namespace
 
-Context::Impl::Impl(const ContextOptions& options)
-    : threads(CheckedThreads(options.threads)), seed(options.seed), arena(threads) {
+internal::Runtime::Runtime(const ContextOptions& options)
+    : threads(CheckedThreads(options.threads)),
+      seed(options.seed),
+      device(options.device),
+      stream(MakeStream(options.device)),
+      arena(threads) {
   UseSimdOfEnvironment();
   if (threads > tbb::info::default_concurrency()) {
     more_workers.emplace(tbb::global_control::max_allowed_parallelism, Context::kMaxThreads);
   }
 }
 
-Context::Context(const ContextOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+Context::Context(const ContextOptions& options)
+    : impl_(std::make_unique<internal::Runtime>(options)) {}
 Context::~Context() = default;
 
 int Context::threads() const { return impl_->threads; }
 uint64_t Context::seed() const { return impl_->seed; }
-
-template <class T>
-Scratch<T>::Scratch(const Context& context, int64_t count) : pool_(context.impl()) {
-  const size_t bytes = static_cast<size_t>(count) * sizeof(T);
-  {
-    const std::lock_guard lock(pool_.mutex);
-    // The smallest that is large enough: small requests leave large buffers to large ones.
-    Context::Impl::Buffer* best = nullptr;
-    for (auto& buffer : pool_.free_buffers) {
-      if (buffer.bytes >= bytes && (best == nullptr || buffer.bytes < best->bytes)) best = &buffer;
-    }
-    if (best != nullptr) {
-      std::swap(*best, pool_.free_buffers.back());
-      buffer_ = std::move(pool_.free_buffers.back());
-      pool_.free_buffers.pop_back();
-      return;
-    }
-  }
-  buffer_ = {AllocateOn(Device{}, static_cast<int64_t>(bytes)), bytes};
-}
-
-template <class T>
-Scratch<T>::~Scratch() {
-  const std::lock_guard lock(pool_.mutex);
-  pool_.free_buffers.push_back(std::move(buffer_));
-}
-
-template class Scratch<float>;
-template class Scratch<double>;
+Device Context::device() const { return impl_->device; }
+void Context::Wait() const { WaitFor(impl_->stream); }
+void Context::ReleaseScratch() const { impl_->scratch.Clear(); }
 
 }  // namespace favor

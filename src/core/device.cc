@@ -82,6 +82,62 @@ void UseDevice([[maybe_unused]] const Device& device) {
 #endif
 }
 
+void DestroyStream::operator()([[maybe_unused]] void* stream) const {
+#if FAVOR_CUDA
+  cudaStreamDestroy(static_cast<cudaStream_t>(stream));
+#endif
+}
+
+DeviceStream MakeStream(const Device& device) {
+  if (device.kind == DeviceKind::kCpu) return nullptr;
+#if FAVOR_CUDA
+  UseDevice(device);
+  cudaStream_t stream = nullptr;
+  CheckCuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "make a stream");
+  return DeviceStream(stream);
+#else
+  ThrowWithoutCuda("context", device);
+#endif
+}
+
+void WaitFor([[maybe_unused]] const DeviceStream& stream) {
+#if FAVOR_CUDA
+  if (stream != nullptr)
+    CheckCuda(cudaStreamSynchronize(static_cast<cudaStream_t>(stream.get())), "wait for the GPU");
+#endif
+}
+
+void ZeroBytes(void* memory, int64_t bytes, const Device& device,
+               [[maybe_unused]] const DeviceStream& stream) {
+  if (device.kind == DeviceKind::kCpu) {
+    std::memset(memory, 0, static_cast<size_t>(bytes));
+    return;
+  }
+#if FAVOR_CUDA
+  CheckCuda(cudaMemsetAsync(memory, 0, static_cast<size_t>(bytes),
+                            static_cast<cudaStream_t>(stream.get())),
+            "clear GPU memory");
+#else
+  ThrowWithoutCuda("clear", device);
+#endif
+}
+
+void ReadBack(void* to, const void* from, int64_t bytes, const Device& device,
+              [[maybe_unused]] const DeviceStream& stream) {
+  if (device.kind == DeviceKind::kCpu) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return;
+  }
+#if FAVOR_CUDA
+  CheckCuda(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
+                            static_cast<cudaStream_t>(stream.get())),
+            "read back");
+  WaitFor(stream);
+#else
+  ThrowWithoutCuda("read back", device);
+#endif
+}
+
 bool BuiltWithCuda() {
 #if FAVOR_CUDA
   return true;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,19 @@ void CopyBytes(void* to, const Device& to_device, const void* from, const Device
 
 // Makes a GPU the current one of this thread; nothing for the CPU.
 void UseDevice(const Device& device);
+
+// A queue of work on a GPU (cudaStream_t): null for the CPU, and before anything is queued.
+struct DestroyStream {
+  void operator()(void* stream) const;
+};
+using DeviceStream = std::unique_ptr<void, DestroyStream>;
+DeviceStream MakeStream(const Device& device);  // throws kUnavailable if there is no such GPU
+void WaitFor(const DeviceStream& stream);
+// Queued on the stream of a GPU; at once on the CPU.
+void ZeroBytes(void* memory, int64_t bytes, const Device& device, const DeviceStream& stream);
+// Copies to the CPU what the work queued before leaves in `from`; returns when it has arrived.
+void ReadBack(void* to, const void* from, int64_t bytes, const Device& device,
+              const DeviceStream& stream);
 
 bool BuiltWithCuda();
 [[noreturn]] void ThrowWithoutCuda(std::string_view who, const Device& device);

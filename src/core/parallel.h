@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/context_impl.h"
 #include "core/plain_threads.h"
+#include "core/runtime.h"
 #include "favor/context.h"
 
 namespace favor {
@@ -29,7 +29,7 @@ void ParallelFor(const Context& context, int64_t pieces, const Body& body) {
 #if FAVOR_PLAIN_THREADS
   OnPlainThreads(context.threads(), pieces, body);
 #else
-  context.impl().arena.execute([&] {
+  internal::Inside(context).arena.execute([&] {
     tbb::parallel_for(
         tbb::blocked_range<int64_t>(0, pieces, 1),
         [&](const tbb::blocked_range<int64_t>& range) {

@@ -1,12 +1,12 @@
 #include "favor/random.h"
 
-#include <Random123/philox.h>
-
 #include <array>
 #include <cmath>
 #include <numbers>
 #include <tuple>
 #include <utility>
+
+#include "core/philox.h"
 
 namespace favor {
 namespace {
@@ -48,12 +48,8 @@ RandomStream::RandomStream(uint64_t seed, std::string_view name)
 RandomStream RandomStream::Child(uint64_t index) const { return {seed_, Mix(id_ ^ Mix(index))}; }
 
 std::array<uint32_t, 4> RandomStream::Block(uint64_t index) const {
-  const auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };
-  const auto high = [](uint64_t x) { return static_cast<uint32_t>(x >> 32); };
-  const r123::Philox4x32::ctr_type counter{{low(index), high(index), low(id_), high(id_)}};
-  const r123::Philox4x32::key_type key{{low(seed_), high(seed_)}};
-  const auto block = r123::Philox4x32()(counter, key);
-  return {block[0], block[1], block[2], block[3]};
+  const PhiloxBlock block = Philox(seed_, id_, index);
+  return {block.word[0], block.word[1], block.word[2], block.word[3]};
 }
 
 uint64_t RandomStream::Bits(uint64_t index) const {

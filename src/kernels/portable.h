@@ -8,13 +8,8 @@
 #include <concepts>
 #include <type_traits>
 
+#include "core/host_device.h"
 #include "kernels/vector_math.h"
-
-#if defined(__CUDACC__)
-#define FAVOR_HOST_DEVICE __host__ __device__
-#else
-#define FAVOR_HOST_DEVICE
-#endif
 
 #if defined(__CUDA_ARCH__)
 #define FAVOR_FLOAT_OR_DOUBLE(function, standard, x) return standard(x)

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/parallel.h"
-#include "layers/dispatch.h"
+#include "kernels/cpu/typed.h"
 
 namespace favor::layers {
 
@@ -18,28 +18,29 @@ Convolution::Convolution(ParameterSet& parameters, const std::string& name, int6
 
 void Convolution::Forward(const Context& context, const Sequences& sequences, ConstView x,
                           View y) const {
-  WithType(y.type(), [&]<class T>(T) {
+  kernels::cpu::WithType(y.type(), [&]<class T>(T) {
     const int64_t columns = y.size(1), length = sequences.length;
-    ParallelForBlocks(context, y.size(0), RowsOfTask(columns), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        T* to = y.Data<T>() + row * columns;
-        std::fill_n(to, columns, T{0});
-        for (int64_t tap = 0; tap < taps_; ++tap) {
-          const int64_t from = row % length - tap + ahead_, source = row - tap + ahead_;
-          if (from < 0 || from >= length || !sequences.Exists(source)) continue;
-          const T *w = weight_->value.Data<T>() + tap * columns,
-                  *in = x.Data<T>() + source * columns;
-          for (int64_t j = 0; j < columns; ++j) to[j] += w[j] * in[j];
-        }
-      }
-    });
+    ParallelForBlocks(
+        context, y.size(0), kernels::cpu::RowsOfTask(columns), [&](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row) {
+            T* to = y.Data<T>() + row * columns;
+            std::fill_n(to, columns, T{0});
+            for (int64_t tap = 0; tap < taps_; ++tap) {
+              const int64_t from = row % length - tap + ahead_, source = row - tap + ahead_;
+              if (from < 0 || from >= length || !sequences.Exists(source)) continue;
+              const T *w = weight_->value.Data<T>() + tap * columns,
+                      *in = x.Data<T>() + source * columns;
+              for (int64_t j = 0; j < columns; ++j) to[j] += w[j] * in[j];
+            }
+          }
+        });
   });
 }
 
 void Convolution::Backward(const Context& context, const Sequences& sequences, ConstView x,
                            ConstView grad_y, View grad_x) {
   constexpr int64_t kRows = 256;  // of one task; the sums of tasks are added in their order
-  WithType(grad_x.type(), [&]<class T>(T) {
+  kernels::cpu::WithType(grad_x.type(), [&]<class T>(T) {
     const int64_t columns = x.size(1), length = sequences.length;
     using Sums = std::vector<double>;
     const Sums zero(static_cast<size_t>(taps_ * columns), 0.0);

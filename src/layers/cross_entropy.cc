@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/parallel.h"
+#include "kernels/cpu/typed.h"
 #include "kernels/vector_math.h"
-#include "layers/dispatch.h"
 
 namespace favor::layers {
 namespace {
@@ -51,10 +51,10 @@ Score ScoreRow(T* logits, int64_t classes, int32_t target, double grad_scale) {
 Score CrossEntropy(const Context& context, View logits, std::span<const int32_t> targets,
                    double grad_scale) {
   Score score;
-  WithType(logits.type(), [&]<class T>(T) {
+  kernels::cpu::WithType(logits.type(), [&]<class T>(T) {
     const int64_t classes = logits.size(1);
     score = ParallelReduce(
-        context, logits.size(0), RowsOfTask(classes), Score(),
+        context, logits.size(0), kernels::cpu::RowsOfTask(classes), Score(),
         [&](int64_t begin, int64_t end) {
           Score part;
           for (int64_t row = begin; row < end; ++row) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/parallel.h"
-#include "layers/dispatch.h"
+#include "kernels/cpu/typed.h"
 
 namespace favor::layers {
 namespace {
@@ -40,7 +40,7 @@ void ForEachFactor(const Pass& pass, uint64_t place, int64_t count, const Out& o
 }  // namespace
 
 void Drop(const Pass& pass, uint64_t place, ConstView x, View y) {
-  WithType(y.type(), [&]<class T>(T) {
+  kernels::cpu::WithType(y.type(), [&]<class T>(T) {
     const T* in = x.Data<T>();
     T* to = y.Data<T>();
     ForEachFactor<T>(pass, place, y.shape().Elements(),
@@ -49,7 +49,7 @@ void Drop(const Pass& pass, uint64_t place, ConstView x, View y) {
 }
 
 void AddDropped(const Pass& pass, uint64_t place, ConstView x, ConstView branch, View y) {
-  WithType(y.type(), [&]<class T>(T) {
+  kernels::cpu::WithType(y.type(), [&]<class T>(T) {
     const T *in = x.Data<T>(), *from = branch.Data<T>();
     T* to = y.Data<T>();
     ForEachFactor<T>(pass, place, y.shape().Elements(),

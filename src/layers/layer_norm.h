@@ -19,7 +19,7 @@ class LayerNorm {
   // x, y [rows, width]; `statistics` [rows, 2] receives each row's mean and 1/√(variance + ε).
   void Forward(const Context& context, ConstView x, View statistics, View y) const;
   // The same y again from what Forward left in `statistics`.
-  void Again(const Context& context, ConstView x, ConstView statistics, View y) const;
+  void Again(const Context& context, ConstView x, View statistics, View y) const;
   // grad_x = the gradient, or += with `add`; in the first case grad_y and grad_x may be the same.
   void Backward(const Context& context, ConstView x, ConstView statistics, ConstView grad_y,
                 View grad_x, bool add);

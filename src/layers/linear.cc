@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/parallel.h"
+#include "kernels/cpu/typed.h"
 #include "kernels/matmul.h"
-#include "layers/dispatch.h"
 
 namespace favor::layers {
 
@@ -30,7 +30,7 @@ void Linear::Backward(const Context& context, ConstView x, ConstView grad_y, Vie
 
 void AddColumnSums(const Context& context, ConstView rows, View grad) {
   constexpr int64_t kRows = 256;  // of one task; the sums of tasks are added in their order
-  WithType(grad.type(), [&]<class T>(T) {
+  kernels::cpu::WithType(grad.type(), [&]<class T>(T) {
     const int64_t columns = rows.size(1);
     using Sums = std::vector<double>;
     const Sums total = ParallelReduce(

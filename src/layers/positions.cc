@@ -5,7 +5,7 @@
 
 #include "core/element.h"
 #include "core/parallel.h"
-#include "layers/dispatch.h"
+#include "kernels/cpu/typed.h"
 
 namespace favor::layers {
 
@@ -30,37 +30,39 @@ void WaveTable::Cover(int64_t first, int64_t length) {
 }
 
 void WaveTable::AddTo(const Context& context, int64_t length, View x) const {
-  WithType(type_, [&]<class T>(T) {
-    ParallelForBlocks(context, x.size(0), RowsOfTask(width_), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const T* waves = table_.Data<T>() + (offset_ + row % length) * width_;
-        T* to = x.Data<T>() + row * width_;
-        for (int64_t i = 0; i < width_; i += 2) {
-          to[i] += waves[i + 1];
-          to[i + 1] += waves[i];
-        }
-      }
-    });
+  kernels::cpu::WithType(type_, [&]<class T>(T) {
+    ParallelForBlocks(context, x.size(0), kernels::cpu::RowsOfTask(width_),
+                      [&](int64_t begin, int64_t end) {
+                        for (int64_t row = begin; row < end; ++row) {
+                          const T* waves = table_.Data<T>() + (offset_ + row % length) * width_;
+                          T* to = x.Data<T>() + row * width_;
+                          for (int64_t i = 0; i < width_; i += 2) {
+                            to[i] += waves[i + 1];
+                            to[i + 1] += waves[i];
+                          }
+                        }
+                      });
   });
 }
 
 void WaveTable::Rotate(const Context& context, int64_t length, bool back, View x) const {
-  WithType(type_, [&]<class T>(T) {
+  kernels::cpu::WithType(type_, [&]<class T>(T) {
     const int64_t columns = x.size(1), half = width_ / 2;
-    ParallelForBlocks(context, x.size(0), RowsOfTask(columns), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const T* waves = table_.Data<T>() + (offset_ + row % length) * width_;
-        for (int64_t head = 0; head < columns; head += width_) {
-          T *low = x.Data<T>() + row * columns + head, *high = low + half;
-          for (int64_t i = 0; i < half; ++i) {
-            const T cosine = waves[2 * i], sine = back ? -waves[2 * i + 1] : waves[2 * i + 1];
-            const T a = low[i], b = high[i];
-            low[i] = cosine * a - sine * b;
-            high[i] = sine * a + cosine * b;
+    ParallelForBlocks(
+        context, x.size(0), kernels::cpu::RowsOfTask(columns), [&](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row) {
+            const T* waves = table_.Data<T>() + (offset_ + row % length) * width_;
+            for (int64_t head = 0; head < columns; head += width_) {
+              T *low = x.Data<T>() + row * columns + head, *high = low + half;
+              for (int64_t i = 0; i < half; ++i) {
+                const T cosine = waves[2 * i], sine = back ? -waves[2 * i + 1] : waves[2 * i + 1];
+                const T a = low[i], b = high[i];
+                low[i] = cosine * a - sine * b;
+                high[i] = sine * a + cosine * b;
+              }
+            }
           }
-        }
-      }
-    });
+        });
   });
 }
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/parallel.h"
+#include "kernels/cpu/typed.h"
 #include "layers/cross_entropy.h"
-#include "layers/dispatch.h"
 
 namespace favor::models {
 namespace {
@@ -43,7 +43,7 @@ void Classifier::PooledLogits(const Batch& batch, const layers::Pass& pass,
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
   const PassBuffers::Head& head = buffers.head;
   const std::vector<double> weights = PoolingWeights(batch);
-  layers::WithType(hidden.type(), [&]<class T>(T) {
+  kernels::cpu::WithType(hidden.type(), [&]<class T>(T) {
     const int64_t width = config_.width;
     ParallelFor(pass.context, batch.batch, [&](int64_t sequence) {
       std::vector<double> sum(static_cast<size_t>(width), 0.0);
@@ -75,9 +75,9 @@ Score Classifier::ForwardBackward(const Batch& batch, const layers::Pass& pass, 
   if (!std::isfinite(score.loss)) return score;
   output_.Backward(pass.context, head.rows, head.logits, head.grad_rows);
   const std::vector<double> weights = PoolingWeights(batch);
-  layers::WithType(head.logits.type(), [&]<class T>(T) {
+  kernels::cpu::WithType(head.logits.type(), [&]<class T>(T) {
     const int64_t width = config_.width;
-    ParallelForBlocks(pass.context, batch.batch * batch.length, layers::RowsOfTask(width),
+    ParallelForBlocks(pass.context, batch.batch * batch.length, kernels::cpu::RowsOfTask(width),
                       [&](int64_t begin, int64_t end) {
                         for (int64_t i = begin; i < end; ++i) {
                           const T weight = static_cast<T>(weights[static_cast<size_t>(i)]);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/access.h"
 #include "core/error_text.h"
 #include "core/hash.h"
 #include "core/json.h"
@@ -64,7 +65,7 @@ struct Decoder::Impl {
 };
 
 Decoder::Decoder(const Model& model, const Context& context)
-    : impl_(std::make_unique<Impl>(model.network(), context)) {}
+    : impl_(std::make_unique<Impl>(internal::Inside(model), context)) {}
 Decoder::Decoder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;

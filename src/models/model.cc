@@ -13,7 +13,7 @@ namespace favor {
 Model::Model(const ModelConfig& config, uint64_t seed)
     : Model(models::Network::Make(config, {.seed = seed})) {}
 Model::Model(std::unique_ptr<models::Network> network)
-    : network_(std::move(network)), buffers_(std::make_unique<models::BufferPool>()) {}
+    : impl_(std::move(network)), buffers_(std::make_unique<models::BufferPool>()) {}
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
@@ -23,39 +23,39 @@ Model Model::Load(const std::string& path) {
 }
 
 void Model::Save(const std::string& path) const {
-  const Json config = {{"favor", FAVOR_VERSION}, {"model", models::ToJson(network().config())}};
-  models::WriteCheckpoint(path, network(), {.config = config.dump(2) + "\n", .state = "{}"});
+  const Json config = {{"favor", FAVOR_VERSION}, {"model", models::ToJson(impl_->config())}};
+  models::WriteCheckpoint(path, *impl_, {.config = config.dump(2) + "\n", .state = "{}"});
 }
 
-const ModelConfig& Model::config() const { return network_->config(); }
-int64_t Model::ParameterCount() const { return network_->parameters().Count(); }
+const ModelConfig& Model::config() const { return impl_->config(); }
+int64_t Model::ParameterCount() const { return impl_->parameters().Count(); }
 
 std::vector<Model::NamedParameter> Model::Parameters() {
   std::vector<NamedParameter> named;
-  for (const auto& parameter : network_->parameters().all())
+  for (const auto& parameter : impl_->parameters().all())
     named.push_back({parameter->name, parameter->value});
   return named;
 }
 
 Tensor Model::Logits(const Batch& batch, const Context& context) const {
-  return buffers_->With([&] { return network().MakeBuffers(); },
+  return buffers_->With([&] { return impl_->MakeBuffers(); },
                         [&](models::PassBuffers& buffers) {
-                          return network().Logits(batch, {.context = context}, buffers);
+                          return impl_->Logits(batch, {.context = context}, buffers);
                         });
 }
 Score Model::Evaluate(const Batch& batch, const Context& context) const {
-  return buffers_->With([&] { return network().MakeBuffers(); },
+  return buffers_->With([&] { return impl_->MakeBuffers(); },
                         [&](models::PassBuffers& buffers) {
-                          return network().Evaluate(batch, {.context = context}, buffers);
+                          return impl_->Evaluate(batch, {.context = context}, buffers);
                         });
 }
 
 std::vector<Score> Model::EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups,
                                          const Context& context) const {
-  return buffers_->With([&] { return network().MakeBuffers(); },
+  return buffers_->With([&] { return impl_->MakeBuffers(); },
                         [&](models::PassBuffers& buffers) {
-                          return network().EvaluateGroups(batch, groups, {.context = context},
-                                                          buffers);
+                          return impl_->EvaluateGroups(batch, groups, {.context = context},
+                                                       buffers);
                         });
 }
 

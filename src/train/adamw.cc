@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/parallel.h"
-#include "layers/dispatch.h"
+#include "kernels/cpu/typed.h"
 
 namespace favor::train {
 namespace {
@@ -28,7 +28,7 @@ void AdamW::Step(const Context& context, int64_t step, double rate, double gradi
                second_correction = 1 / (1 - std::pow(options_.beta2, t));
   for (size_t index = 0; index < moments_.size(); ++index) {
     layers::Parameter& parameter = *parameters.all()[index];
-    layers::WithType(parameters.type(), [&]<class T>(T) {
+    kernels::cpu::WithType(parameters.type(), [&]<class T>(T) {
       T* w = parameter.value.Data<T>();
       const T* g = parameter.grad.Data<T>();
       T *m = moments_[index].first.Data<T>(), *v = moments_[index].second.Data<T>();
@@ -79,7 +79,7 @@ void AdamW::Load(const models::Checkpoint& checkpoint) {
 double GradientNorm(const Context& context, const layers::ParameterSet& parameters) {
   double squares = 0;
   for (const auto& parameter : parameters.all()) {
-    layers::WithType(parameters.type(), [&]<class T>(T) {
+    kernels::cpu::WithType(parameters.type(), [&]<class T>(T) {
       const T* g = parameter->grad.template Data<T>();
       squares += ParallelReduce(
           context, parameter->shape.Elements(), kTask, 0.0,

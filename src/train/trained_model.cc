@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "core/access.h"
 #include "core/error_text.h"
 #include "core/json.h"
 #include "favor/train.h"
@@ -19,7 +20,7 @@ TrainedModel LoadTrained(const std::string& path) {
   }
   train::UseCopies(std::filesystem::path(name).parent_path().string(), config.format);
   auto vocabulary = VocabularyOf(config.data, config.format);
-  Model model(checkpoint->MakeNetwork());
+  auto model = internal::Access::Make<Model>(checkpoint->MakeNetwork());
   if (vocabulary->size() != model.config().vocab) {
     Throw(ErrorCode::kInvalidData, Printable(name),
           "has a vocabulary of {} tokens, but {} of '{}' has {}", model.config().vocab,

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/access.h"
 #include "core/error_text.h"
 #include "core/json.h"
 #include "favor/train.h"
@@ -66,20 +67,20 @@ struct Trainer::Impl {
         config(Complete(run, *data)),
         config_text(ToJson(config)),
         context(run_context),
-        model(models::Network::Make(config.model,
-                                    {.seed = static_cast<uint64_t>(config.training.seed)})),
-        optimizer(model.network().parameters(), {.beta1 = config.training.beta1,
-                                                 .beta2 = config.training.beta2,
-                                                 .epsilon = config.training.epsilon,
-                                                 .weight_decay = config.training.weight_decay}),
-        buffers(model.network().MakeBuffers(config.training.recompute)) {
+        model(config.model, static_cast<uint64_t>(config.training.seed)),
+        network(internal::Inside(model)),
+        optimizer(network.parameters(), {.beta1 = config.training.beta1,
+                                         .beta2 = config.training.beta2,
+                                         .epsilon = config.training.epsilon,
+                                         .weight_decay = config.training.weight_decay}),
+        buffers(network.MakeBuffers(config.training.recompute)) {
     // What does not fit into memory is refused now, not after hours.
-    model.network().parameters().ZeroGradients();
-    model.network().Prepare({.batch = config.training.batch,
-                             .length = config.training.length,
-                             .training = true,
-                             .recompute = config.training.recompute},
-                            buffers);
+    network.parameters().ZeroGradients();
+    network.Prepare({.batch = config.training.batch,
+                     .length = config.training.length,
+                     .training = true,
+                     .recompute = config.training.recompute},
+                    buffers);
   }
 
   models::CheckpointInfo Info(const std::string& note, const std::string& path) {
@@ -91,14 +92,14 @@ struct Trainer::Impl {
     state["tokens"] = tokens;
     state["note"] = parsed;
     // Where ω came from, if not from this run (StartFrom).
-    const uint64_t seed = model.network().seed();
+    const uint64_t seed = network.seed();
     if (seed != static_cast<uint64_t>(config.training.seed)) state["omega_seed"] = seed;
     if (first_redraw > 0) state["first_redraw"] = first_redraw;
     return {.config = config_text, .state = state.dump()};
   }
 
   [[noreturn]] void FailDiverged(const std::string& what) {
-    const std::string where = model.network().FirstNotFinite(buffers);
+    const std::string where = internal::Inside(model).FirstNotFinite(buffers);
     Throw(ErrorCode::kInvalidData, "train",
           "training diverged at step {}: {}{}; try a lower learning rate, a longer warm-up or a "
           "smaller clip",
@@ -110,6 +111,7 @@ struct Trainer::Impl {
   std::string config_text;  // as it was written first
   const Context& context;
   Model model;
+  models::Network& network;  // of the model
   train::AdamW optimizer;
   models::PassBuffers buffers;  // of evaluations too: those of the same shape need no memory more
   int64_t step = 0, tokens = 0;
@@ -151,18 +153,18 @@ void Trainer::StartFrom(const Model& model) {
   if (models::ToJson(model.config()) != models::ToJson(t.config.model))
     Throw(ErrorCode::kInvalidOption, "start",
           "given a model of another config, expected that of the run");
-  const auto& from = model.network().parameters().all();
-  const auto& to = t.model.network().parameters().all();
+  const auto& from = internal::Inside(model).parameters().all();
+  const auto& to = t.network.parameters().all();
   for (size_t i = 0; i < to.size(); ++i)
     std::copy_n(from[i]->value.Data<float>(), to[i]->shape.Elements(), to[i]->value.Data<float>());
-  t.first_redraw = model.network().redraw();
-  t.model.network().Redraw(model.network().seed(), t.first_redraw);
+  t.first_redraw = internal::Inside(model).redraw();
+  t.network.Redraw(internal::Inside(model).seed(), t.first_redraw);
 }
 
 StepReport Trainer::Step() {
   Impl& t = *impl_;
   const TrainConfig& config = t.config.training;
-  models::Network& network = t.model.network();
+  models::Network& network = t.network;
   const uint64_t redraw =
       t.first_redraw + static_cast<uint64_t>(config.redraw == 0 ? 0 : t.step / config.redraw);
   if (redraw != network.redraw()) network.Redraw(redraw);
@@ -217,7 +219,7 @@ Score Trainer::Evaluate(Split split, int64_t batches) {
   const int64_t all = data->Batches(split, config.batch, config.length);
   Score score;
   for (int64_t i = 0; i < (batches == 0 ? all : std::min(all, batches)); ++i) {
-    score += impl_->model.network().Evaluate(
+    score += impl_->network.Evaluate(
         data->EvalBatch(split, {.index = i, .batch = config.batch, .length = config.length}),
         {.context = impl_->context}, impl_->buffers);
   }
@@ -228,12 +230,11 @@ Score Trainer::Evaluate(Split split, int64_t batches) {
 }
 
 void Trainer::Save(const std::string& path, const std::string& note) const {
-  models::WriteCheckpoint(path, impl_->model.network(), impl_->Info(note, path),
-                          impl_->optimizer.State());
+  models::WriteCheckpoint(path, impl_->network, impl_->Info(note, path), impl_->optimizer.State());
 }
 
 void Trainer::SaveModel(const std::string& path) const {
-  models::WriteCheckpoint(path, impl_->model.network(), impl_->Info("{}", path));
+  models::WriteCheckpoint(path, impl_->network, impl_->Info("{}", path));
 }
 
 std::string Trainer::Load(const std::string& path) {
@@ -256,7 +257,7 @@ std::string Trainer::Load(const std::string& path) {
     Throw(ErrorCode::kInvalidData, Printable(impl_->config.data),
           "has changed since the run began, or is divided in another way now");
   }
-  models::Network& network = impl_->model.network();
+  models::Network& network = impl_->network;
   const uint64_t seed = number("omega_seed", INT64_MAX)
                             ? state["omega_seed"].get<uint64_t>()
                             : static_cast<uint64_t>(impl_->config.training.seed);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/context_impl.h"
+#include "core/scratch.h"
 #include "tests/attention/gradient_case.h"
 
 namespace favor {

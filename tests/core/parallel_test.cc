@@ -6,6 +6,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "core/scratch.h"
+#include "core/tally.h"
 #include "favor/error.h"
 
 namespace favor {
@@ -67,7 +69,50 @@ TEST(Scratch, IsReusedAndAligned) {
     EXPECT_NE(other.data(), first);
   }
   const Scratch<double> again(context, 10);
-  EXPECT_EQ(context.impl().free_buffers.size(), 1u);
+  EXPECT_EQ(internal::Inside(context).scratch.FreeBytes(), 400);
+}
+
+TEST(Scratch, KeepsABoundedAmountAndGivesItBack) {
+  const Context context({.threads = 1});
+  const ScratchPool& pool = internal::Inside(context).scratch;
+  constexpr int64_t kFloats = ScratchPool::kMostFreeBytes / 4 / 5 * 2;  // two of these are kept
+  {
+    const Scratch<float> first(context, kFloats), second(context, kFloats);
+    EXPECT_EQ(pool.FreeBytes(), 0);
+  }
+  EXPECT_EQ(pool.FreeBytes(), 2 * 4 * kFloats);
+  { const Scratch<float> larger(context, 2 * kFloats); }  // returned last: the two must go
+  EXPECT_EQ(pool.FreeBytes(), 8 * kFloats);
+  { const Scratch<float> beyond(context, 5 * kFloats); }
+  EXPECT_EQ(pool.FreeBytes(), 0);
+  { const Scratch<float> some(context, 100); }
+  EXPECT_EQ(pool.FreeBytes(), 400);
+  context.ReleaseScratch();
+  EXPECT_EQ(pool.FreeBytes(), 0);
+}
+
+TEST(Context, RefusesAGpuThatIsNotThere) {
+  EXPECT_EQ(Context().device(), Device{});
+  try {
+    const Context context({.device = {.kind = DeviceKind::kCuda, .index = 999}});
+    ADD_FAILURE() << "a context of GPU 999";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+  }
+}
+
+TEST(Tally, HoldsWhatOperationsAdd) {
+  const Context context;
+  Tally tally(context, 3);
+  tally.At(1)->unusable += 2;
+  tally.At(2)->loss += 0.5;
+  const std::vector<TallyEntry> entries = tally.Read();
+  ASSERT_EQ(entries.size(), 3u);
+  EXPECT_EQ(entries[0].unusable, 0);
+  EXPECT_EQ(entries[1].unusable, 2);
+  EXPECT_EQ(entries[2].loss, 0.5);
+  tally.Clear();
+  EXPECT_EQ(tally.Read()[1].unusable, 0);
 }
 
 }  // namespace

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <set>
 #include <vector>
+
+#include "core/philox.h"
 
 namespace favor {
 namespace {
@@ -17,6 +20,18 @@ TEST(RandomStream, GivesTheNumbersItAlwaysGave) {
   EXPECT_EQ(stream.Bits(0), 1094779786608816047u);
   EXPECT_EQ(stream.Bits(12345678901), 4785388041790983493u);
   EXPECT_NEAR(stream.Normal(7), -0.053765672713893903, 1e-14);
+}
+
+// The known answers that come with the authors' implementation (Random123, kat_vectors).
+TEST(Philox, GivesTheKnownAnswers) {
+  const auto expect = [](uint64_t seed, uint64_t id, uint64_t index, std::array<uint32_t, 4> want) {
+    const PhiloxBlock block = Philox(seed, id, index);
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(block.word[i], want[i]) << i;
+  };
+  expect(0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  expect(~0ull, ~0ull, ~0ull, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  expect(0x299f31d0a4093822, 0x0370734413198a2e, 0x85a308d3243f6a88,
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
 TEST(RandomStream, DependsOnSeedNameChildAndIndex) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/access.h"
 #include "favor/error.h"
 #include "favor/train.h"
 #include "tests/models/small_models.h"
@@ -47,8 +48,8 @@ class CheckpointFile : public testing::Test {
 TEST_F(CheckpointFile, HoldsTheModel) {
   Model model = Model::Load(path_);
   EXPECT_EQ(model.config().width, 4);
-  EXPECT_EQ(model.network().redraw(), 3u);
-  EXPECT_EQ(model.network().seed(), 7u);
+  EXPECT_EQ(internal::Inside(model).redraw(), 3u);
+  EXPECT_EQ(internal::Inside(model).seed(), 7u);
   const auto parameters = model.Parameters();
   ASSERT_EQ(parameters.size(), network_->parameters().all().size());
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -74,7 +75,7 @@ TEST_F(CheckpointFile, ModelsAreSavedAndLoaded) {
     config.width = 16;
     config.features = {.map = "oprf", .features = 12, .shared_omega = true, .oprf_a = {-0.5}};
     Model model(config, 9);
-    model.network().Redraw(2);
+    internal::Inside(model).Redraw(2);
     model.Save(dir_ / "saved");
     Model loaded = Model::Load(dir_ / "saved");
     const Batch batch = SmallBatch(config);

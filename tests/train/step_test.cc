@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/access.h"
 #include "favor/favor.h"
 #include "models/network.h"
 #include "train/adamw.h"
@@ -167,7 +168,7 @@ TEST(Step, IsAdamWByHand) {
     RunConfig run = UnevenRun();
     run.training.clip = clip;
     Trainer trainer(run, context, std::make_shared<UnevenBatches>());
-    for (const auto& parameter : trainer.model().network().parameters().all())
+    for (const auto& parameter : internal::Inside(trainer.model()).parameters().all())
       ASSERT_NE(parameter->shape.Elements() % 8, 0) << parameter->name;
     Hand hand(trainer);
     for (int64_t step = 1; step <= 3; ++step) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/access.h"
 #include "favor/favor.h"
 #include "io/safetensors.h"
 #include "models/network.h"
@@ -207,12 +208,12 @@ TEST(Training, OmegaIsRedrawnWhileTrainingOnly) {
   std::vector<uint64_t> redraws;
   for (int i = 0; i < 6; ++i) {
     trainer.Step();
-    redraws.push_back(trainer.model().network().redraw());
+    redraws.push_back(internal::Inside(trainer.model()).redraw());
   }
   EXPECT_EQ(redraws, (std::vector<uint64_t>{0, 0, 1, 1, 2, 2}));
   const double loss = trainer.Evaluate(Split::kValid, 1).loss;
   EXPECT_EQ(loss, trainer.Evaluate(Split::kValid, 1).loss);
-  EXPECT_EQ(trainer.model().network().redraw(), 2u);
+  EXPECT_EQ(internal::Inside(trainer.model()).redraw(), 2u);
 }
 
 // Whatever the optimizer, the data, dropout and ω were doing is in the checkpoint.
@@ -297,7 +298,7 @@ TEST(Training, StopsWhereTheLossIsNotFinite) {
     run.model.attention = attention;
     Trainer trainer(run, context);
     trainer.Step();
-    const auto& parameters = trainer.model().network().parameters().all();
+    const auto& parameters = internal::Inside(trainer.model()).parameters().all();
     for (const auto& parameter : parameters) {
       if (parameter->name == "layers.1.feed_forward.up.weight")
         parameter->value.Data<float>()[3] = std::numeric_limits<float>::infinity();

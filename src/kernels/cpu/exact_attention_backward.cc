@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/context_impl.h"
+#include "core/scratch.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/simd/exact_tiles-inl.h"
 #include "kernels/cpu/simd/output-inl.h"

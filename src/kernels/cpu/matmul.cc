@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/context_impl.h"
 #include "core/parallel.h"
+#include "core/scratch.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/simd/gemm-inl.h"
 #include "kernels/cpu/simd/gemm_types.h"

@@ -6,8 +6,8 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/project.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.
-#include "core/context_impl.h"
 #include "core/parallel.h"
+#include "core/scratch.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/simd/gemm_types.h"
 #include "kernels/cpu/simd/project-inl.h"

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/context_impl.h"
+#include "core/scratch.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/simd/rows-inl.h"
 #include "kernels/exact_attention.h"

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/context_impl.h"
+#include "core/scratch.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/simd/gemm-inl.h"
 #include "kernels/features.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/aligned.h"
-#include "core/context_impl.h"
+#include "core/scratch.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/simd/features-inl.h"
 #include "kernels/cpu/simd/rows-inl.h"

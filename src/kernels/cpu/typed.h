@@ -1,11 +1,12 @@
-// f64 arrays are the reference, f32 arrays the fast path; loops that memory bounds are written once
-// for both.
-#ifndef FAVOR_LAYERS_DISPATCH_H_
-#define FAVOR_LAYERS_DISPATCH_H_
+// Loops that memory bounds are written once for f32, the fast path, and f64, the reference.
+#ifndef FAVOR_KERNELS_CPU_TYPED_H_
+#define FAVOR_KERNELS_CPU_TYPED_H_
+
+#include <cstdint>
 
 #include "favor/tensor.h"
 
-namespace favor::layers {
+namespace favor::kernels::cpu {
 
 // body(T{}) with T = double for f64, float for f32.
 template <class Body>
@@ -23,6 +24,6 @@ inline int64_t RowsOfTask(int64_t columns) {
   return rows > 0 ? rows : 1;
 }
 
-}  // namespace favor::layers
+}  // namespace favor::kernels::cpu
 
-#endif  // FAVOR_LAYERS_DISPATCH_H_
+#endif  // FAVOR_KERNELS_CPU_TYPED_H_

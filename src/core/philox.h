@@ -1,0 +1,35 @@
+// Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"): 128 random
+// bits as a pure function of a counter and a key, on CPU and GPU alike.
+#ifndef FAVOR_CORE_PHILOX_H_
+#define FAVOR_CORE_PHILOX_H_
+
+#include <cstdint>
+
+#include "core/host_device.h"
+
+namespace favor {
+
+struct PhiloxBlock {
+  uint32_t word[4];
+};
+
+// Block `index` of stream `id` under the key `seed`.
+FAVOR_HOST_DEVICE inline PhiloxBlock Philox(uint64_t seed, uint64_t id, uint64_t index) {
+  auto c0 = static_cast<uint32_t>(index), c1 = static_cast<uint32_t>(index >> 32);
+  auto c2 = static_cast<uint32_t>(id), c3 = static_cast<uint32_t>(id >> 32);
+  auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t even = uint64_t{0xD2511F53} * c0, odd = uint64_t{0xCD9E8D57} * c2;
+    c0 = static_cast<uint32_t>(odd >> 32) ^ c1 ^ k0;
+    c1 = static_cast<uint32_t>(odd);
+    c2 = static_cast<uint32_t>(even >> 32) ^ c3 ^ k1;
+    c3 = static_cast<uint32_t>(even);
+    k0 += 0x9E3779B9;  // Weyl sequences: the golden ratio, and √3 − 1
+    k1 += 0xBB67AE85;
+  }
+  return {{c0, c1, c2, c3}};
+}
+
+}  // namespace favor
+
+#endif  // FAVOR_CORE_PHILOX_H_

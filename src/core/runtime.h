@@ -1,0 +1,36 @@
+// What stands behind a Context: the arena of worker threads, the stream of a GPU and the pool of
+// scratch buffers.
+#ifndef FAVOR_CORE_RUNTIME_H_
+#define FAVOR_CORE_RUNTIME_H_
+
+#include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "core/access.h"
+#include "core/device.h"
+#include "core/scratch.h"
+#include "favor/context.h"
+
+namespace favor::internal {
+
+class Runtime {
+ public:
+  explicit Runtime(const ContextOptions& options);
+
+  int threads;
+  uint64_t seed;
+  Device device;
+  DeviceStream stream;  // null on a CPU
+  tbb::task_arena arena;
+  // TBB starts no more workers than there are cores unless told so. The number is the same for all
+  // contexts, because TBB takes the least of those alive.
+  std::optional<tbb::global_control> more_workers;
+  ScratchPool scratch;
+};
+
+}  // namespace favor::internal
+
+#endif  // FAVOR_CORE_RUNTIME_H_

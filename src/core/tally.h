@@ -1,0 +1,45 @@
+// What the operations of one public call, or of one training step, find out about their numbers:
+// counts and sums on the device that they run on. Operations add to an entry, the caller reads all
+// of them once, at the end: nothing in between waits for the device or depends on data.
+#ifndef FAVOR_CORE_TALLY_H_
+#define FAVOR_CORE_TALLY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "favor/context.h"
+#include "favor/tensor.h"
+
+namespace favor {
+
+struct TallyEntry {
+  // Rows of attention.
+  int64_t nonpositive = 0;  // denominators ≤ 0, possible with signed maps: such an output row is 0
+  int64_t empty = 0;        // rows without any key: 0 too
+  int64_t unusable = 0;     // rows of arguments or results that are not finite or out of range
+  // Targets of a loss.
+  int64_t targets = 0, correct = 0;
+  double loss = 0;          // summed over targets, in nats
+  double squared_norm = 0;  // of gradients
+};
+
+class Tally {
+ public:
+  // `entries` zeros on the context's device: one for each place that is to be told apart.
+  explicit Tally(const Context& context, int64_t entries = 1);
+
+  // Entry `index`, memory of the device.
+  TallyEntry* At(int64_t index = 0) const;
+  void Clear();
+  // Waits until the operations that were started are done.
+  std::vector<TallyEntry> Read() const;
+
+ private:
+  const Context& context_;
+  int64_t entries_;
+  internal::Memory memory_;
+};
+
+}  // namespace favor
+
+#endif  // FAVOR_CORE_TALLY_H_

@@ -1,0 +1,47 @@
+// Which implementation of an operation runs. Every operation is a struct of views and a Context,
+// and names its implementations in one place, its header:
+//
+//   inline void LayerNorm(const LayerNormArguments& a, const Context& context) {
+//     Run<LayerNormArguments>({.name = "layer norm", .reference = cpu::LayerNorm,
+//                              .cpu = cpu::LayerNorm, .cuda = cuda::LayerNorm}, a.y, a, context);
+//   }
+//
+// Operations do not throw for what numbers hold, and return nothing: what they find out goes to a
+// TallyEntry (core/tally.h).
+#ifndef FAVOR_KERNELS_BACKEND_H_
+#define FAVOR_KERNELS_BACKEND_H_
+
+#include <string_view>
+
+#include "favor/context.h"
+#include "favor/error.h"
+#include "favor/tensor.h"
+
+namespace favor::kernels {
+
+template <class Arguments>
+struct Backends {
+  using Function = void (*)(const Arguments&, const Context&);
+
+  std::string_view name;    // as an error calls the operation
+  Function reference;       // f64 arrays: plain loops, which the others are compared with
+  Function cpu;             // f32 arrays
+  Function cuda = nullptr;  // arrays on a GPU; null: there is no such kernel
+};
+
+// `result` is an array that the operation writes: its device and type decide.
+template <class Arguments>
+void Run(const Backends<Arguments>& backends, const ConstView& result, const Arguments& arguments,
+         const Context& context) {
+  if (result.device().kind == DeviceKind::kCuda) {
+    if (backends.cuda == nullptr)
+      throw Error(ErrorCode::kUnavailable, std::string(backends.name),
+                  "given arrays on " + Name(result.device()) + ", it runs on the cpu only");
+    return backends.cuda(arguments, context);
+  }
+  (result.type() == DataType::kF64 ? backends.reference : backends.cpu)(arguments, context);
+}
+
+}  // namespace favor::kernels
+
+#endif  // FAVOR_KERNELS_BACKEND_H_
