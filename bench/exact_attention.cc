@@ -5,20 +5,20 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/exact_attention.h"
-#include "kernels/exact_attention_backward.h"
+#include "kernels/cpu/simd/exact_rows.h"
 #include "lab/arrays.h"
 
 namespace favor {
 namespace {
 
 constexpr int64_t kRows = 2048, kDim = 64;
+constexpr kernels::RowRange kAll{0, kRows};
 
 void Keep(const kernels::RowCounts& counts) { benchmark::DoNotOptimize(counts); }
 
 struct Setup {
   Setup() {
-    Keep(kernels::cpu::Exact(rows, 0, kRows, context, {.output = out, .log_sum = log_sum.data()}));
+    Keep(kernels::cpu::Exact(rows, kAll, context, {.output = out, .log_sum = log_sum.data()}));
   }
 
   const Context context{{.threads = 1}};
@@ -28,7 +28,7 @@ struct Setup {
                grad_out = lab::RandomNormal({kRows, kDim}, 1, 1, "gradient");
   Tensor out{{kRows, kDim}}, grad_q{{kRows, kDim}}, grad_k{{kRows, kDim}}, grad_v{{kRows, kDim}};
   std::vector<double> log_sum = std::vector<double>(kRows), delta = std::vector<double>(kRows);
-  const kernels::ExactRows rows{.queries = q, .keys = k, .values = v, .scale = 0.125};
+  const kernels::ExactHead rows{.queries = q, .keys = k, .values = v, .scale = 0.125};
   const kernels::GradientRows gradients{.grad_output = grad_out,
                                         .log_sum = log_sum.data(),
                                         .delta = delta.data(),
@@ -46,18 +46,17 @@ void Measure(benchmark::State& bench, int products,
 }
 
 void Exact(benchmark::State& bench) {
-  Measure(bench, 2, [](Setup& s) {
-    return kernels::cpu::Exact(s.rows, 0, kRows, s.context, {.output = s.out});
-  });
+  Measure(bench, 2,
+          [](Setup& s) { return kernels::cpu::Exact(s.rows, kAll, s.context, {.output = s.out}); });
 }
 void ExactQueryGradients(benchmark::State& bench) {
   Measure(bench, 3, [](Setup& s) {
-    return kernels::cpu::ExactQueryGradients(s.rows, s.gradients, 0, kRows, s.context);
+    return kernels::cpu::ExactQueryGradients(s.rows, s.gradients, kAll, s.context);
   });
 }
 void ExactKeyGradients(benchmark::State& bench) {
   Measure(bench, 4, [](Setup& s) {
-    return kernels::cpu::ExactKeyGradients(s.rows, s.gradients, 0, kRows, s.context);
+    return kernels::cpu::ExactKeyGradients(s.rows, s.gradients, kAll, s.context);
   });
 }
 BENCHMARK(Exact);

@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "features/plan.h"
-#include "kernels/linear_attention.h"
-#include "kernels/linear_attention_backward.h"
+#include "features/drawn_features.h"
+#include "kernels/cpu/simd/linear_rows.h"
 #include "lab/arrays.h"
 
 namespace favor {
@@ -22,14 +21,16 @@ void Keep(const kernels::RowCounts& counts) { benchmark::DoNotOptimize(counts); 
 struct Setup {
   explicit Setup(const std::string& map)
       : plan(FeaturePlan::Draw({.map = map, .features = kFeatures}, 1, kDim, 1)),
-        state(EmptyState()),
-        adjoint(EmptyState()) {
-    Keep(kernels::cpu::AppendKeys(head, kAll, state));
-    Keep(kernels::cpu::ReadQueries(head, kAll, state, {.output = out, .log_sum = log_sum.data()}));
-    Keep(kernels::cpu::AppendQueries(head, gradients, kAll, adjoint));
+        states(2, plan.width(), kDim) {
+    Keep(kernels::cpu::AppendKeys(head, kAll, state()));
+    Keep(
+        kernels::cpu::ReadQueries(head, kAll, state(), {.output = out, .log_sum = log_sum.data()}));
+    Keep(kernels::cpu::AppendQueries(head, gradients, kAll, adjoint()));
   }
 
-  kernels::PrefixState EmptyState() const { return {plan.width(), kDim}; }
+  kernels::StateTensors EmptyState() const { return {1, plan.width(), kDim}; }
+  kernels::PrefixState state() const { return states.views().At(0); }    // of all keys
+  kernels::PrefixState adjoint() const { return states.views().At(1); }  // of all queries
 
   const Context context{{.threads = 1}};
   const FeaturePlan plan;
@@ -39,7 +40,7 @@ struct Setup {
                grad_out = lab::RandomNormal({kRows, kDim}, 1, 1, "gradient");
   Tensor out{{kRows, kDim}}, grad_q{{kRows, kDim}}, grad_k{{kRows, kDim}}, grad_v{{kRows, kDim}};
   std::vector<double> log_sum = std::vector<double>(kRows), delta = std::vector<double>(kRows);
-  const kernels::LinearHead head{.features = plan.impl().Head(0),
+  const kernels::LinearHead head{.features = features::ConstantsOf(plan).Head(0),
                                  .context = context,
                                  .queries = {.queries = q, .sqrt_scale = 0.3535},
                                  .keys = {.keys = k, .values = v, .sqrt_scale = 0.3535}};
@@ -49,7 +50,7 @@ struct Setup {
                                         .grad_queries = grad_q,
                                         .grad_keys = grad_k,
                                         .grad_values = grad_v};
-  kernels::PrefixState state, adjoint;
+  kernels::StateTensors states;
 };
 
 void Measure(benchmark::State& bench, const char* map, int products,
@@ -63,43 +64,44 @@ void Measure(benchmark::State& bench, const char* map, int products,
 
 void Append(benchmark::State& bench, const char* map) {
   Measure(bench, map, 2, [](Setup& s) {
-    kernels::PrefixState state = s.EmptyState();
-    return kernels::cpu::AppendKeys(s.head, kAll, state);
+    const kernels::StateTensors state = s.EmptyState();
+    return kernels::cpu::AppendKeys(s.head, kAll, state.views().At(0));
   });
 }
 void Read(benchmark::State& bench, const char* map) {
   Measure(bench, map, 2, [](Setup& s) {
-    return kernels::cpu::ReadQueries(s.head, kAll, s.state, {.output = s.out});
+    return kernels::cpu::ReadQueries(s.head, kAll, s.state(), {.output = s.out});
   });
 }
 void Causal(benchmark::State& bench, const char* map) {
   Measure(bench, map, 4, [](Setup& s) {
-    kernels::PrefixState state = s.EmptyState();
-    return kernels::cpu::Causal(s.head, kAll, state, {.output = s.out});
+    const kernels::StateTensors state = s.EmptyState();
+    return kernels::cpu::Causal(s.head, kAll, state.views().At(0), {.output = s.out});
   });
 }
 void QueryGradients(benchmark::State& bench, const char* map) {
   Measure(bench, map, 4, [](Setup& s) {
-    kernels::PrefixState adjoint = s.EmptyState();
-    for (size_t r = 0; r < adjoint.c.size(); ++r) adjoint.c[r] = -s.state.c[r];
-    return kernels::cpu::QueryGradients(s.head, s.gradients, kAll, s.state, adjoint);
+    const kernels::StateTensors memory = s.EmptyState();
+    const kernels::PrefixState adjoint = memory.views().At(0), state = s.state();
+    for (size_t r = 0; r < adjoint.c.size(); ++r) adjoint.c[r] = -state.c[r];
+    return kernels::cpu::QueryGradients(s.head, s.gradients, kAll, state, adjoint);
   });
 }
 void KeyGradients(benchmark::State& bench, const char* map) {
   Measure(bench, map, 4, [](Setup& s) {
-    return kernels::cpu::KeyGradients(s.head, s.gradients, kAll, s.adjoint);
+    return kernels::cpu::KeyGradients(s.head, s.gradients, kAll, s.adjoint());
   });
 }
 void CausalQueryGradients(benchmark::State& bench, const char* map) {
   Measure(bench, map, 5, [](Setup& s) {
-    kernels::PrefixState state = s.EmptyState();
-    return kernels::cpu::CausalQueryGradients(s.head, s.gradients, kAll, state);
+    const kernels::StateTensors state = s.EmptyState();
+    return kernels::cpu::CausalQueryGradients(s.head, s.gradients, kAll, state.views().At(0));
   });
 }
 void CausalKeyGradients(benchmark::State& bench, const char* map) {
   Measure(bench, map, 6, [](Setup& s) {
-    kernels::PrefixState adjoint = s.EmptyState();
-    return kernels::cpu::CausalKeyGradients(s.head, s.gradients, kAll, adjoint);
+    const kernels::StateTensors adjoint = s.EmptyState();
+    return kernels::cpu::CausalKeyGradients(s.head, s.gradients, kAll, adjoint.views().At(0));
   });
 }
 

@@ -21,10 +21,11 @@ void Project(benchmark::State& state, const char* projection) {
                                           .dim = d,
                                           .norm = OmegaNorm::kChi,
                                           .stream = RandomStream(1, "bench")});
+  const kernels::cpu::PackedOmega packed(omega);
   const Context context({.threads = 1});
   std::vector<float> x(static_cast<size_t>(kRows * d), 0.5f), u(static_cast<size_t>(kRows * m));
   for (auto _ : state) {
-    kernels::cpu::Project(omega, x.data(), kRows, context, u.data());
+    kernels::cpu::Project(packed, x.data(), kRows, context, u.data());
     benchmark::DoNotOptimize(u.data());
   }
   const auto work = static_cast<double>(kRows * m);

@@ -14,6 +14,8 @@
 #define FAVOR_ATTENTION_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,13 +28,18 @@
 
 namespace favor {
 
+namespace attention {
+struct Record;  // src/attention/record.h
+struct State;   // src/attention/state_data.h
+}  // namespace attention
+
 // How public implementations compute, epsilons and key maxima included, to compare with them.
 enum class Compat { kNone, kJax, kTorch };
 
 struct AttentionOptions {
   static constexpr int64_t kMaxChunk = 1024;
 
-  std::string attention = "linear";  // exact, linear, identity (out = v), uniform (mean of values)
+  std::string attention = "linear";  // a name of AttentionNames()
   bool causal = false;               // query i sees keys 0 … i; as many keys as queries
   std::optional<double> scale;       // of q·k; default 1/√d
   bool renormalize = true;           // false: Σ_j K(q, k_j) v_j without the division
@@ -53,11 +60,26 @@ struct AttentionOptions {
   bool center_keys = false;
   ConstView key_mean;
 
+  // Options that one kind alone has, by name (AttentionKinds lists them); what is missing has its
+  // standard value.
+  std::map<std::string, int64_t, std::less<>> kind_options;
+
   Compat compat = Compat::kNone;
   int64_t chunk = 60;  // rows of a causal chunk; any gives the same result within rounding
 };
 
 // The kinds of attention, for help texts and checks.
+struct AttentionOptionInfo {
+  std::string_view name;  // "window"
+  std::string_view help;
+  int64_t least, most, standard;
+};
+struct AttentionKindInfo {
+  std::string_view name, summary;
+  bool takes_plan;                               // computes with random features
+  std::span<const AttentionOptionInfo> options;  // that it alone has
+};
+std::span<const AttentionKindInfo> AttentionKinds();
 std::span<const std::string_view> AttentionNames();
 
 struct AttentionReport {
@@ -77,12 +99,11 @@ class AttentionRecord {
 
   int64_t Bytes() const;  // of memory that it holds
 
-  struct Impl;
-  explicit AttentionRecord(Impl impl);
-  const Impl* impl() const { return impl_.get(); }  // null: moved from
-
  private:
-  std::unique_ptr<Impl> impl_;
+  friend struct internal::Access;
+  explicit AttentionRecord(attention::Record record);
+
+  std::unique_ptr<attention::Record> impl_;  // null: moved from
 };
 
 // What a call hands back besides its result; null: not wanted.

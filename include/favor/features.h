@@ -24,14 +24,20 @@
 
 namespace favor {
 
+namespace features {
+struct DrawnFeatures;  // src/features/drawn_features.h
+}
+
 struct FeatureOptions {
   std::string map = "positive";           // a name of Maps()
   std::string projection = "orthogonal";  // a name of Projections()
-  int64_t features = 256;                 // m, the number of rows of ω
+  int64_t features = 256;                 // m, the number of rows of ω (maps without ω: unused)
   std::optional<OmegaNorm> omega_norm;    // default: what the map needs
   bool shared_omega = false;              // one ω for all heads
   std::optional<double> kernel_epsilon;  // added to f(ω·x) by generalized maps; default: the map's
   std::vector<double> oprf_a;  // A < 1/8 of `oprf`: empty (from dim alone), one, or one per head
+
+  friend bool operator==(const FeatureOptions&, const FeatureOptions&) = default;
 };
 
 struct ProjectionInfo {
@@ -58,12 +64,13 @@ class FeaturePlan {
 
   int64_t heads() const;
   int64_t dim() const;
-  int64_t features() const;  // m
+  int64_t features() const;  // m; the width of a map without ω
   int64_t width() const;     // columns of φ: m · parts
   const FeatureMapInfo& map() const;
   const FeatureOptions& options() const;
 
-  // ω as f32 [H, m, d] ([m, d] when shared): structured projections are written out.
+  // ω as f32 [H, m, d] ([m, d] when shared): structured projections are written out. Throws
+  // kInvalidOption for maps without ω.
   Tensor Omega() const;
   double LogNormalizer(int64_t head) const;
   double OprfA(int64_t head) const;  // 0 for other maps
@@ -75,13 +82,12 @@ class FeaturePlan {
   // and Givens rows, generalized maps under orthogonal rows).
   std::optional<double> ExpectedMse(std::span<const double> x, std::span<const double> y) const;
 
-  struct Impl;
-  const Impl& impl() const { return *impl_; }
-
  private:
-  explicit FeaturePlan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  friend struct internal::Access;
+  explicit FeaturePlan(std::shared_ptr<const features::DrawnFeatures> impl)
+      : impl_(std::move(impl)) {}
 
-  std::shared_ptr<const Impl> impl_;
+  std::shared_ptr<const features::DrawnFeatures> impl_;
 };
 
 // Exponents and factors of rows x ([L, d], [H, L, d] or [B, H, L, d]), written as [..., L, width].

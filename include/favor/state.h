@@ -31,6 +31,7 @@ struct StateOptions {
   int64_t value_dim = 0;        // of the values that will be appended
   std::optional<double> scale;  // of q·k; default 1/√d
   ConstView key_mean;  // [d] or [heads, d], subtracted from every key; none: no centring. Copied.
+  int64_t begin = 0;   // position of the first token that will be appended
 };
 
 // Arguments are checked before anything moves: after an Error about them the state is as it was.
@@ -49,8 +50,10 @@ class AttentionState {
   int64_t batch() const;
   int64_t value_dim() const;
   double scale() const;
-  int64_t tokens()
-      const;              // appended so far, masked ones excluded; the largest over batch and heads
+  int64_t tokens() const;  // appended so far, without masked ones; the largest over batch and heads
+  // Positions of the first token and behind the last, masked ones included.
+  int64_t begin() const;
+  int64_t end() const;
   int64_t Bytes() const;  // of the numbers that change with the context
 
   // Keys and values [L, d], [H_kv, L, d] or [B, H_kv, L, d], H_kv dividing the plan's heads; the
@@ -80,8 +83,9 @@ class AttentionState {
   };
   Parts Read(ConstView q, const Context& context) const;
 
-  // The context of both. Throws kInvalidData unless map, ω, A, mean, scale and sizes are the same.
-  void Merge(const AttentionState& other);
+  // The tokens of both, those of `later` behind these. Throws kInvalidData unless map, ω, A, mean,
+  // scale and sizes are the same.
+  void Merge(const AttentionState& later);
 
   // A safetensors file with everything that defines the state and a checksum; written atomically. A
   // damaged file is refused.
@@ -89,14 +93,11 @@ class AttentionState {
   static AttentionState Load(const std::string& path);
   static AttentionState Parse(std::span<const std::byte> bytes, const std::string& name);
 
-  struct Impl;
-  const Impl& impl() const { return *impl_; }
-  Impl& impl() { return *impl_; }
-
  private:
-  explicit AttentionState(std::unique_ptr<Impl> impl);
+  friend struct internal::Access;
+  explicit AttentionState(std::unique_ptr<attention::State> impl);
 
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<attention::State> impl_;
 };
 
 }  // namespace favor

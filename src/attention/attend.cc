@@ -1,134 +1,116 @@
+// Attend: checks, the kind of attention, and what the result must not be.
+#include "attention/attend.h"
+
 #include <algorithm>
-#include <tuple>
 #include <utility>
-#include <vector>
 
 #include "attention/check_outputs.h"
-#include "attention/kinds.h"
-#include "attention/linear_heads.h"
-#include "attention/record.h"
+#include "core/access.h"
 #include "core/error_text.h"
-#include "favor/attention.h"
+#include "kernels/attention_checks.h"
 
 namespace favor {
-namespace {
-
-constexpr int64_t kMatrixColumns = 64;  // of the attention matrix at a time
-
-// Options of linear attention say nothing to the others: given all the same, they are a mistake.
-void RefuseLinearOptions(const AttentionOptions& options) {
-  const bool given =
-      options.compat != Compat::kNone || options.center_keys || options.plan.has_value();
-  if (given) {
-    Throw(ErrorCode::kInvalidOption, "attend",
-          "given a plan, key centring or compat: they belong to linear attention, not to '{}'",
-          options.attention);
-  }
-}
-
-kernels::RowCounts Run(const attention::ForwardCall& call) {
-  const attention::AttentionKind& kind = call.problem.kind;
-  const bool fast = !call.options.reference && call.options.compat == Compat::kNone;
-  if (!kind.checks_ranges || !fast) attention::CheckRanges(call.problem);
-  if (!kind.takes_plan) RefuseLinearOptions(call.options);
-  const kernels::RowCounts counts = kind.forward(call);
-  if (counts.unusable == 0 && (kind.checks_results || AllFinite(call.out))) return counts;
-  attention::CheckRanges(call.problem);
-  Throw(ErrorCode::kInvalidData, "attend", "the result exceeds the range of {}{}",
-        Name(call.out.type()),
-        call.options.renormalize ? ""
-                                 : " (unnormalised sums of exponentials grow fast: use smaller "
-                                   "inputs or the normalised output)");
-}
-
-}  // namespace
-
 namespace attention {
 
-kernels::OutputRows ForwardCall::Rows(int64_t group) const {
-  return {.output = out.At(problem.Batch(group)).At(problem.Head(group)),
-          .normalize = options.renormalize,
-          .log_sum =
-              record == nullptr ? nullptr : record->log_sum.data() + group * problem.query_length};
+Record::Record(const Call& call)
+    : kind(&call.kind),
+      q(call.problem.q.shape()),
+      k(call.problem.k.shape()),
+      v(call.problem.v.shape()),
+      causal(call.problem.causal),
+      normalize(call.problem.normalize),
+      scale(call.problem.scale),
+      center_keys(call.center_keys),
+      frozen_mean(!call.key_mean.empty()),
+      kind_options(call.kind_options),
+      mask_hash(HashOf(call.problem.mask)),
+      log_sum({call.problem.Groups(), call.problem.query_length}, DataType::kF64) {}
+
+void Forward(const Call& call, const ForwardTo& to, const Context& context) {
+  const bool looks = call.kind.ChecksWhileItWorks() && !call.reference;
+  if (!looks || call.compat != Compat::kNone)
+    kernels::CountUnusable({.problem = call.problem, .key_mean = {}, .tally = to.tally}, context);
+  call.kind.Forward(call, to, context);
+  if (!looks || call.compat != Compat::kNone)
+    kernels::CountNotFinite({.array = to.out, .tally = to.tally}, context);
 }
 
 }  // namespace attention
 
-AttentionRecord::AttentionRecord() : impl_(std::make_unique<Impl>()) {}
-AttentionRecord::AttentionRecord(Impl impl) : impl_(std::make_unique<Impl>(std::move(impl))) {}
-AttentionRecord::~AttentionRecord() = default;
-AttentionRecord::AttentionRecord(AttentionRecord&&) noexcept = default;
-AttentionRecord& AttentionRecord::operator=(AttentionRecord&&) noexcept = default;
-
-int64_t AttentionRecord::Bytes() const {
-  if (impl_ == nullptr) return 0;  // moved from
-  auto bytes = static_cast<int64_t>(impl_->log_sum.size() * sizeof(double));
-  for (const kernels::PrefixState& state : impl_->states)
-    bytes += kernels::PrefixState::Bytes(state.width, state.value_dim);
-  return bytes;
-}
-
 namespace {
 
-void AttendChecked(const attention::Problem& problem, const AttentionInputs& inputs,
+constexpr int64_t kMatrixColumns = 64;  // of the attention matrix at a time
+
+// Forward with the errors of a public call.
+TallyEntry ForwardOrThrow(const attention::Call& call, const View& out, attention::Record* record,
+                          const Context& context) {
+  const Tally tally(context);
+  attention::Forward(call, {.out = out, .record = record, .tally = tally.At()}, context);
+  const TallyEntry counts = tally.Read()[0];
+  if (counts.unusable == 0) return counts;
+  attention::ExplainUnusable(call.problem);
+  Throw(ErrorCode::kInvalidData, "attend", "the result exceeds the range of {}{}", Name(out.type()),
+        call.problem.normalize ? ""
+                               : " (unnormalised sums of exponentials grow fast: use smaller "
+                                 "inputs or the normalised output)");
+}
+
+void AttendChecked(const attention::Call& call, const AttentionInputs& inputs,
                    const AttentionOptions& options, const Context& context, View out,
                    const AttentionExtras& extras) {
   const auto& [q, k, v] = inputs;
   const auto& [report, record] = extras;
-  attention::CheckOutputs("attend", {{"out", out, problem.output_shape}},
+  attention::CheckOutputs("attend", {{"out", out, call.output_shape}},
                           {{"q", q},
                            {"k", k},
                            {"v", v},
                            {"key_mask", options.key_mask},
                            {"key_mean", options.key_mean}},
                           options.reference);
-  AttentionRecord::Impl recorded{.kind = &problem.kind,
-                                 .q = q.shape(),
-                                 .k = k.shape(),
-                                 .v = v.shape(),
-                                 .causal = options.causal,
-                                 .renormalize = options.renormalize,
-                                 .scale = problem.scale,
-                                 .centred = options.center_keys,
-                                 .frozen_mean = options.key_mean.data() != nullptr,
-                                 .mask_hash = attention::HashOf(problem.mask)};
+  attention::Record recorded;
   if (record != nullptr) {
     if (options.compat != Compat::kNone)
       Throw(ErrorCode::kInvalidOption, "attend", "given compat, which has no gradients to record");
-    recorded.log_sum.assign(static_cast<size_t>(problem.Groups() * problem.query_length), 0.0);
+    recorded = attention::Record(call);
   }
-  const kernels::RowCounts counts = Run({.problem = problem,
-                                         .options = options,
-                                         .context = context,
-                                         .out = out.AsRank4(),
-                                         .record = record == nullptr ? nullptr : &recorded});
+  const TallyEntry counts =
+      ForwardOrThrow(call, out.AsRank4(), record == nullptr ? nullptr : &recorded, context);
   if (report != nullptr)
     *report = {.nonpositive_rows = counts.nonpositive, .empty_rows = counts.empty};
-  if (record != nullptr) *record = AttentionRecord(std::move(recorded));  // only after success
+  if (record != nullptr)  // only after success
+    *record = internal::Access::Make<AttentionRecord>(std::move(recorded));
 }
 
 }  // namespace
 
+AttentionRecord::AttentionRecord() : impl_(std::make_unique<attention::Record>()) {}
+AttentionRecord::AttentionRecord(attention::Record record)
+    : impl_(std::make_unique<attention::Record>(std::move(record))) {}
+AttentionRecord::~AttentionRecord() = default;
+AttentionRecord::AttentionRecord(AttentionRecord&&) noexcept = default;
+AttentionRecord& AttentionRecord::operator=(AttentionRecord&&) noexcept = default;
+
+int64_t AttentionRecord::Bytes() const { return impl_ == nullptr ? 0 : impl_->Bytes(); }
+
 void AttendInto(const AttentionInputs& inputs, const AttentionOptions& options,
                 const Context& context, View out, const AttentionExtras& extras) {
-  const attention::Problem problem = attention::CheckProblem(inputs.q, inputs.k, inputs.v, options);
-  AttendChecked(problem, inputs, options, context, out, extras);
+  AttendChecked(attention::CheckCall(inputs, options, context), inputs, options, context, out,
+                extras);
 }
 
 Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
               const Context& context, const AttentionExtras& extras) {
-  const attention::Problem problem = attention::CheckProblem(q, k, v, options);
-  Tensor out(problem.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
-  AttendChecked(problem, {q, k, v}, options, context, out, extras);
+  const attention::Call call = attention::CheckCall({q, k, v}, options, context);
+  Tensor out(call.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
+  AttendChecked(call, {q, k, v}, options, context, out, extras);
   return out;
 }
 
 Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options,
                        const Context& context) {
-  attention::Problem problem =
-      attention::CheckProblem(q, k, k, options);  // the keys stand in for values of their length
-  AttentionOptions one_plan = options;
-  if (problem.kind.takes_plan) one_plan.plan = attention::ChoosePlan(problem, options, context);
+  // The keys stand in for values of their length.
+  attention::Call call = attention::CheckCall({q, k, k}, options, context);
+  kernels::AttentionProblem& problem = call.problem;
   const int64_t length = problem.key_length;
   Tensor matrix(q.shape().WithLast(length), options.reference ? DataType::kF64 : DataType::kF32);
   for (int64_t first = 0; first < length; first += kMatrixColumns) {
@@ -140,10 +122,7 @@ Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options
         ConstView(std::as_const(one_hot).view().data(), DataType::kF32,
                   {problem.batch, problem.kv_heads, length, columns}, {0, 0, columns, 1}, Device{});
     problem.value_dim = columns;
-    std::ignore = Run({.problem = problem,  // throws where rows are unusable; others are 0
-                       .options = one_plan,
-                       .context = context,
-                       .out = matrix.view().AsRank4().Range(3, first, columns)});
+    ForwardOrThrow(call, matrix.view().AsRank4().Range(3, first, columns), nullptr, context);
   }
   return matrix;
 }

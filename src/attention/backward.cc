@@ -1,21 +1,42 @@
-// AttendBackward: checks, the record, and the choice of the kind.
-#include <algorithm>
-#include <cmath>
-#include <utility>
-#include <vector>
-
+// AttendBackward: checks, the record, and the kind of attention.
+#include "attention/attend.h"
 #include "attention/check_outputs.h"
-#include "attention/kinds.h"
-#include "attention/record.h"
-#include "core/element.h"
+#include "core/access.h"
 #include "core/error_text.h"
-#include "core/parallel.h"
+#include "kernels/attention_checks.h"
 
 namespace favor {
+namespace attention {
+
+void Backward(const Call& call, const Record& record, const BackwardArrays& arrays,
+              TallyEntry* tally, const Context& context) {
+  Tensor delta({call.problem.Groups(), call.problem.query_length}, DataType::kF64);
+  kernels::FindDeltas({.problem = call.problem,
+                       .out = arrays.out,
+                       .grad_out = arrays.grad_out,
+                       .delta = delta,
+                       .tally = tally},
+                      context);
+  call.kind.Backward(call,
+                     {.record = record,
+                      .out = arrays.out,
+                      .grad_out = arrays.grad_out,
+                      .delta = delta,
+                      .grad_q = arrays.grad_q,
+                      .grad_k = arrays.grad_k,
+                      .grad_v = arrays.grad_v,
+                      .tally = tally},
+                     context);
+  if (call.kind.ChecksWhileItWorks() && !call.reference) return;
+  for (const View& gradient : {arrays.grad_q, arrays.grad_k, arrays.grad_v})
+    kernels::CountNotFinite({.array = gradient, .tally = tally}, context);
+}
+
+}  // namespace attention
+
 namespace {
 
 constexpr std::string_view kWho = "attend backward";
-constexpr int64_t kDeltaRows = 4096;  // rows of a task
 
 void CheckInput(std::string_view name, const ConstView& array, const Shape& shape) {
   if (array.data() == nullptr || array.shape() != shape) {
@@ -27,104 +48,43 @@ void CheckInput(std::string_view name, const ConstView& array, const Shape& shap
           name, Name(array.device()));
 }
 
-bool HasMean(const AttentionOptions& options) { return options.key_mean.data() != nullptr; }
-
-void CheckRecord(const AttentionRecord::Impl* given, const attention::Problem& problem,
-                 const BackwardInputs& inputs, const AttentionOptions& options) {
+void CheckRecord(const AttentionRecord& given, const attention::Call& call,
+                 const AttentionOptions& options, const Context& context) {
   const auto refuse = [](std::string_view what) {
     Throw(ErrorCode::kInvalidData, kWho,
           "the record is of another call than the one given: {} differs", what);
   };
-  if (given == nullptr || given->log_sum.empty())
+  if (internal::Access::IsEmpty(given) || internal::Inside(given).log_sum.empty())
     Throw(ErrorCode::kInvalidData, kWho, "given a record that no call has filled");
-  const AttentionRecord::Impl& record = *given;
-  if (record.kind != &problem.kind) refuse("the kind of attention");
-  if (record.q != inputs.q.shape() || record.k != inputs.k.shape() || record.v != inputs.v.shape())
+  const attention::Record& record = internal::Inside(given);
+  const kernels::AttentionProblem& problem = call.problem;
+  if (record.kind != &call.kind) refuse("the kind of attention");
+  if (record.q != problem.q.shape() || record.k != problem.k.shape() ||
+      record.v != problem.v.shape())
     refuse("a shape");
-  if (record.causal != options.causal) refuse("causal");
-  if (record.renormalize != options.renormalize) refuse("renormalize");
+  if (record.causal != problem.causal) refuse("causal");
+  if (record.normalize != problem.normalize) refuse("renormalize");
   if (record.scale != problem.scale) refuse("the scale");
-  if (record.centred != options.center_keys || record.frozen_mean != HasMean(options))
+  if (record.center_keys != call.center_keys || record.frozen_mean != !call.key_mean.empty())
     refuse("key centring");
+  if (record.kind_options != call.kind_options) refuse("an option of the kind");
   if (record.mask_hash != attention::HashOf(problem.mask)) refuse("the key mask");
-  if (problem.kind.takes_plan && options.plan) {
-    const kernels::HeadFeatures& features = *record.heads[0].features;
-    if (options.plan->map().name != features.map->traits->info.name ||
-        options.plan->features() != features.omega.features)
-      refuse("the plan");
-  }
-}
-
-double Dot(const ConstView& a, const ConstView& b, int64_t row) {
-  const int64_t columns = a.size(1);
-  if (a.type() != DataType::kF32 || b.type() != DataType::kF32 || a.stride(1) != 1 ||
-      b.stride(1) != 1) {
-    double sum = 0;
-    for (int64_t i = 0; i < columns; ++i) sum += ElementAt(a, row, i) * ElementAt(b, row, i);
-    return sum;
-  }
-  const float* x = static_cast<const float*>(a.data()) + row * a.stride(0);
-  const float* y = static_cast<const float*>(b.data()) + row * b.stride(0);
-  double sums[8] = {};
-  int64_t i = 0;
-  for (; i + 8 <= columns; i += 8) {
-    for (int64_t lane = 0; lane < 8; ++lane)
-      sums[lane] += static_cast<double>(x[i + lane]) * y[i + lane];
-  }
-  for (; i < columns; ++i) sums[0] += static_cast<double>(x[i]) * y[i];
-  double total = 0;
-  for (const double sum : sums) total += sum;
-  return total;
-}
-
-// −dO·O of every row.
-std::vector<double> Deltas(const attention::BackwardCall& call) {
-  const attention::Problem& problem = call.problem;
-  const int64_t length = problem.query_length, tasks = (length + kDeltaRows - 1) / kDeltaRows;
-  std::vector<double> delta(static_cast<size_t>(problem.Groups() * length), 0.0);
-  if (!call.options.renormalize) return delta;
-  ParallelFor(call.context, problem.Groups() * tasks, [&](int64_t task) {
-    const int64_t group = task / tasks, begin = task % tasks * kDeltaRows;
-    const auto rows = [&](const ConstView& array) {
-      return array.At(problem.Batch(group)).At(problem.Head(group));
-    };
-    const ConstView out = rows(call.out), grad_out = rows(call.grad_out);
-    for (int64_t row = begin; row < std::min(length, begin + kDeltaRows); ++row)
-      delta[static_cast<size_t>(group * length + row)] = -Dot(grad_out, out, row);
-  });
-  return delta;
+  if (record.own == nullptr) return;
+  if (const auto what = record.own->Difference(options, context); !what.empty()) refuse(what);
 }
 
 }  // namespace
-
-namespace attention {
-
-kernels::GradientRows BackwardCall::Rows(int64_t turn, int64_t index) const {
-  const int64_t group = Group(turn, index), batch = problem.Batch(group),
-                head = problem.Head(group), kv_head = problem.KvHead(group);
-  const int64_t first = group * problem.query_length;
-  return {.grad_output = grad_out.At(batch).At(head),
-          .log_sum = record.log_sum.data() + first,
-          .delta = delta.data() + first,
-          .normalized = options.renormalize,
-          .grad_queries = grad_q.At(batch).At(head),
-          .grad_keys = grad_k.At(batch).At(kv_head),
-          .grad_values = grad_v.At(batch).At(kv_head),
-          .add_to_keys = turn > 0};
-}
-
-}  // namespace attention
 
 void AttendBackwardInto(const BackwardInputs& inputs, const AttentionOptions& options,
                         const Context& context, const AttentionRecord* record,
                         const GradientViews& gradients) {
   const auto& [q, k, v, out, grad_out] = inputs;
   const auto& [grad_q, grad_k, grad_v] = gradients;
-  const attention::Problem problem = attention::CheckProblem(q, k, v, options);
+  const attention::Call call = attention::CheckCall({q, k, v}, options, context);
   if (options.compat != Compat::kNone)
     Throw(ErrorCode::kInvalidOption, kWho, "given compat, which has no gradients");
-  CheckInput("out", out, problem.output_shape);
-  CheckInput("grad_out", grad_out, problem.output_shape);
+  CheckInput("out", out, call.output_shape);
+  CheckInput("grad_out", grad_out, call.output_shape);
   attention::CheckOutputs(
       kWho,
       {{"grad_q", grad_q, q.shape()}, {"grad_k", grad_k, k.shape()}, {"grad_v", grad_v, v.shape()}},
@@ -138,34 +98,23 @@ void AttendBackwardInto(const BackwardInputs& inputs, const AttentionOptions& op
       options.reference);
   AttentionRecord own;
   if (record == nullptr) {
-    Tensor again(problem.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
+    Tensor again(call.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
     AttendInto({q, k, v}, options, context, again, {.record = &own});
     record = &own;
   } else {
-    CheckRecord(record->impl(), problem, inputs, options);
+    CheckRecord(*record, call, options, context);
   }
-  attention::BackwardCall call{.problem = problem,
-                               .options = options,
-                               .context = context,
-                               .record = *record->impl(),
-                               .out = out.AsRank4(),
-                               .grad_out = grad_out.AsRank4(),
-                               .grad_q = grad_q.AsRank4(),
-                               .grad_k = grad_k.AsRank4(),
-                               .grad_v = grad_v.AsRank4()};
-  call.delta = Deltas(call);
-  const bool finite =
-      std::all_of(call.delta.begin(), call.delta.end(), [](double x) { return std::isfinite(x); });
-  kernels::RowCounts counts;
-  if (!finite) counts.unusable = 1;
-  counts += problem.kind.backward(call);
-  // The reference's gradients are looked at after.
-  const bool looked = problem.kind.checks_results && !options.reference;
-  if (counts.unusable == 0 &&
-      (looked || (AllFinite(grad_q) && AllFinite(grad_k) && AllFinite(grad_v))))
-    return;
-  attention::CheckRanges(problem);
-  attention::CheckValueRange(grad_out, {}, "grad_out");
+  const Tally tally(context);
+  attention::Backward(call, internal::Inside(*record),
+                      {.out = out.AsRank4(),
+                       .grad_out = grad_out.AsRank4(),
+                       .grad_q = grad_q.AsRank4(),
+                       .grad_k = grad_k.AsRank4(),
+                       .grad_v = grad_v.AsRank4()},
+                      tally.At(), context);
+  if (tally.Read()[0].unusable == 0) return;
+  attention::ExplainUnusable(call.problem);
+  attention::ExplainValues(grad_out, {}, "grad_out");
   Throw(ErrorCode::kInvalidData, kWho, "a gradient exceeds the range of {}", Name(grad_q.type()));
 }
 

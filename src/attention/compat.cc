@@ -16,12 +16,12 @@
 #include <cmath>
 #include <vector>
 
-#include "attention/kinds.h"
-#include "attention/linear_heads.h"
+#include "attention/compat.h"
+
 #include "core/element.h"
 #include "core/error_text.h"
 #include "core/parallel.h"
-#include "features/plan.h"
+#include "features/drawn_features.h"
 #include "kernels/project.h"
 
 namespace favor::attention {
@@ -29,23 +29,22 @@ namespace {
 
 class CompatHead {
  public:
-  CompatHead(const Problem& problem, const AttentionOptions& options,
-             const kernels::HeadFeatures& features, int64_t group)
-      : problem_(problem),
-        torch_(options.compat == Compat::kTorch),
-        features_(features),
-        softmax_(features.map->traits->info.name == "positive"),
-        queries_(problem.Queries(group)),
-        keys_(problem.Keys(group)),
-        values_(problem.Values(group)),
-        mask_(problem.Mask(group)) {
-    const double root = std::sqrt(problem.scale);
+  CompatHead(const Call& call, int64_t group)
+      : problem_(call.problem),
+        torch_(call.compat == Compat::kTorch),
+        features_(features::ConstantsOf(*call.plan).Head(problem_.Head(group))),
+        softmax_(features_.map->linear),
+        queries_(problem_.OfQueries(problem_.q, group)),
+        keys_(problem_.OfKeys(problem_.k, group)),
+        values_(problem_.OfKeys(problem_.v, group)),
+        mask_(problem_.Mask(group)) {
+    const double root = std::sqrt(problem_.scale);
     scale_ = softmax_ || torch_ ? root : 1;
-    epsilon_ = softmax_ ? (torch_ ? 1e-4 : 1e-6) : features.epsilon;
+    epsilon_ = softmax_ ? (torch_ ? 1e-4 : 1e-6) : features_.epsilon;
   }
 
   int64_t Run(View out) const {
-    const int64_t m = features_.Width(), dv = problem_.value_dim, length = problem_.key_length;
+    const int64_t m = features_.width, dv = problem_.value_dim, length = problem_.key_length;
     double stab = -INFINITY;  // over all positions, later ones too
     if (softmax_) {
       for (int64_t j = 0; j < length; ++j) {
@@ -99,19 +98,19 @@ class CompatHead {
 
   Projected Project(const ConstView& rows, int64_t row) const {
     std::vector<double> x(static_cast<size_t>(problem_.dim));
-    Projected result{std::vector<double>(static_cast<size_t>(features_.omega.features)), 0};
+    Projected result{std::vector<double>(static_cast<size_t>(features_.omega->features)), 0};
     for (size_t i = 0; i < x.size(); ++i) {
       x[i] = scale_ * ElementAt(rows, row, static_cast<int64_t>(i));
       result.half_norm += x[i] * x[i] / 2;
     }
-    kernels::reference::Project(features_.omega, x.data(), 1, result.u.data());
+    kernels::reference::Project(*features_.omega, x.data(), 1, result.u.data());
     return result;
   }
 
   // `stab` of the keys, or none: the row's own maximum.
   std::vector<double> Phi(const ConstView& rows, int64_t row, std::optional<double> stab) const {
     const Projected projected = Project(rows, row);
-    const auto m = static_cast<double>(features_.omega.features);
+    const auto m = static_cast<double>(features_.omega->features);
     std::vector<double> phi(projected.u.size());
     if (softmax_) {
       const double largest = stab.value_or(*std::ranges::max_element(projected.u));
@@ -124,7 +123,7 @@ class CompatHead {
     std::vector<double> exponents(phi.size());
     const std::vector<double> offset(phi.size(), 0.0);
     const double no_norm = 0;
-    features_.map->evaluate({.features = features_.omega.features,
+    features_.map->evaluate({.features = features_.omega->features,
                              .lanes = 1,
                              .u = projected.u.data(),
                              .half_norm = &no_norm,
@@ -135,9 +134,9 @@ class CompatHead {
     return phi;
   }
 
-  const Problem& problem_;
+  const kernels::AttentionProblem& problem_;
   bool torch_;
-  const kernels::HeadFeatures& features_;
+  kernels::HeadFeatures features_;
   bool softmax_;
   ConstView queries_, keys_, values_;
   const float* mask_;
@@ -146,31 +145,28 @@ class CompatHead {
 
 }  // namespace
 
-kernels::RowCounts Compatible(const ForwardCall& call) {
-  const Problem& problem = call.problem;
-  const AttentionOptions& options = call.options;
-  const Context& context = call.context;
-  const FeaturePlan plan = ChoosePlan(problem, options, context);
-  if (!(problem.scale > 0))
-    Throw(ErrorCode::kInvalidOption, "scale", "given {}, expected a number above 0", problem.scale);
+void CheckCompat(const Call& call) {
   const auto refuse = [](std::string_view what) {
     Throw(ErrorCode::kInvalidOption, "compat",
           "given {}, which the public implementations do not have", what);
   };
-  if (plan.map().name != "positive" && plan.map().kernel != "generalized") {
-    refuse(fmt::format("the map '{}'", plan.map().name));
-  }
-  if (options.center_keys) refuse("key centring");
-  if (!options.renormalize) refuse("an unnormalised output");
-  if (options.compat == Compat::kJax && !problem.mask.empty()) refuse("a key mask with jax");
-  const int64_t nonpositive = ParallelReduce(
+  const FeatureMapInfo& map = call.plan->map();
+  if (map.name != "positive" && map.kernel != "generalized")
+    refuse(fmt::format("the map '{}'", map.name));
+  if (call.center_keys) refuse("key centring");
+  if (!call.problem.normalize) refuse("an unnormalised output");
+  if (call.compat == Compat::kJax && !call.problem.mask.empty()) refuse("a key mask with jax");
+}
+
+void AttendCompatibly(const Call& call, const View& out, TallyEntry* tally,
+                      const Context& context) {
+  const kernels::AttentionProblem& problem = call.problem;
+  tally->nonpositive += ParallelReduce(
       context, problem.Groups(), 1, int64_t{0},
       [&](int64_t group, int64_t) {
-        return CompatHead(problem, options, plan.impl().Head(problem.Head(group)), group)
-            .Run(call.Rows(group).output);
+        return CompatHead(call, group).Run(problem.OfQueries(out, group));
       },
       [](int64_t& total, int64_t part) { total += part; });
-  return {.nonpositive = nonpositive};
 }
 
 }  // namespace favor::attention

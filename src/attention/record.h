@@ -2,31 +2,45 @@
 #ifndef FAVOR_ATTENTION_RECORD_H_
 #define FAVOR_ATTENTION_RECORD_H_
 
+#include <memory>
+#include <string_view>
 #include <vector>
 
-#include "attention/linear_heads.h"
-#include "attention/problem.h"
+#include "attention/call.h"
 #include "favor/attention.h"
-#include "kernels/prefix_state.h"
 
-namespace favor {
+namespace favor::attention {
 
-struct AttentionRecord::Impl {
-  // The call that was recorded; a backward call must be of the same kind.
-  const attention::AttentionKind* kind = nullptr;
-  Shape q, k, v;
-  bool causal = false, renormalize = true;
-  double scale = 0;
-  bool centred = false, frozen_mean = false;
-  uint64_t mask_hash = 0;
-
-  std::vector<double> log_sum;  // [batch, heads, query length]; see kernels::OutputRows
-  // Linear attention: constants of every batch entry and head, and the states of all keys where the
-  // call was not causal.
-  std::vector<attention::HeadConstants> heads;
-  std::vector<kernels::PrefixState> states;
+// What a kind keeps besides log_sum.
+class KindRecord {
+ public:
+  virtual ~KindRecord() = default;
+  virtual int64_t Bytes() const = 0;
+  // What differs between the recorded call and this one, of what the kind alone knows; empty:
+  // nothing.
+  virtual std::string_view Difference(const AttentionOptions& options,
+                                      const Context& context) const = 0;
 };
 
-}  // namespace favor
+struct Record {
+  Record() = default;
+  explicit Record(const Call& call);
+
+  // The call that was recorded; a backward call must be of the same kind.
+  const Kind* kind = nullptr;
+  Shape q, k, v;  // of rank 4
+  bool causal = false, normalize = true;
+  double scale = 0;
+  bool center_keys = false, frozen_mean = false;
+  std::vector<int64_t> kind_options;
+  uint64_t mask_hash = 0;
+
+  Tensor log_sum;  // f64 [batch · heads, query length]; see kernels::AttentionArguments
+  std::unique_ptr<const KindRecord> own;
+
+  int64_t Bytes() const { return log_sum.Bytes() + (own == nullptr ? 0 : own->Bytes()); }
+};
+
+}  // namespace favor::attention
 
 #endif  // FAVOR_ATTENTION_RECORD_H_

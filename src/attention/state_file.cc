@@ -1,13 +1,14 @@
 // The file of a state: a safetensors file with the metadata
-//   format "favor.state", version "1", map, epsilon, scale
+//   format "favor.state", version "1", map, epsilon, scale, begin, end
 // and the tensors omega F64 [heads or 1, m, d], oprf_a F64 [heads or 1], those of state_numbers.h
-// and, where keys are centred, key_mean F64 [H, d].
+// and, if keys are centred, key_mean F64 [H, d]. Maps without ω have the metadata dim instead.
+// Files of earlier versions have no begin and end: their tokens begin at 0.
 #include <charconv>
 #include <cmath>
 #include <utility>
 #include <vector>
 
-#include "attention/state_impl.h"
+#include "attention/state_data.h"
 #include "attention/state_numbers.h"
 #include "core/error_text.h"
 #include "io/input_file.h"
@@ -37,6 +38,16 @@ class Reader {
     }
     return value;
   }
+
+  int64_t Count(const std::string& key, int64_t most) const {
+    const std::string& text = file_.Metadata(key, name_);
+    int64_t value = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > most)
+      Fail(fmt::format("'{}' is '{}', expected a number from 0 to {}", key, Printable(text), most));
+    return value;
+  }
+  bool HasText(const std::string& key) const { return file_.metadata.contains(key); }
 
   const std::string& Text(const std::string& key) const { return file_.Metadata(key, name_); }
   bool Has(const std::string& tensor) const { return file_.entries.contains(tensor); }
@@ -71,70 +82,93 @@ class Reader {
 }  // namespace
 
 void AttentionState::Save(const std::string& path) const {
-  const Impl& impl = *impl_;
-  const FeaturePlan& plan = impl.plan;
-  const auto& heads = plan.impl().head_features;
-  std::vector<double> omega, oprf_a;
-  for (const auto& head : heads) {
-    const auto rows = kernels::reference::DenseRows(head.omega);
-    omega.insert(omega.end(), rows.begin(), rows.end());
-    oprf_a.push_back(head.oprf_a);
-  }
-  const auto drawn = static_cast<int64_t>(heads.size());
-
+  const attention::State& state = *impl_;
+  const FeaturePlan& plan = state.plan;
+  const kernels::FeatureConstants& constants = features::ConstantsOf(plan);
   io::Safetensors file;
   file.metadata = {{"format", kFormat},
                    {"version", kVersion},
                    {"map", std::string(plan.map().name)},
-                   {"epsilon", fmt::format("{}", heads[0].epsilon)},
-                   {"scale", fmt::format("{}", impl.scale)}};
-  file.Add("omega", {drawn, plan.features(), plan.dim()}, std::move(omega));
-  file.Add("oprf_a", {drawn}, std::move(oprf_a));
-  attention::StoreNumbers(impl, "", file);
-  if (!impl.mean.empty()) file.Add("key_mean", {plan.heads(), plan.dim()}, impl.mean);
+                   {"epsilon", fmt::format("{}", constants.epsilon())},
+                   {"scale", fmt::format("{}", state.scale)},
+                   {"begin", std::to_string(state.begin)},
+                   {"end", std::to_string(state.end)}};
+  if (constants.HasOmega()) {
+    std::vector<double> omega, oprf_a;
+    for (int64_t entry = 0; entry < constants.entries(); ++entry) {
+      const auto rows = kernels::reference::DenseRows(constants.OmegaOf(entry));
+      omega.insert(omega.end(), rows.begin(), rows.end());
+      oprf_a.push_back(constants.Head(entry).oprf_a);
+    }
+    file.Add("omega", {constants.entries(), plan.features(), plan.dim()}, std::move(omega));
+    file.Add("oprf_a", {constants.entries()}, std::move(oprf_a));
+  } else {
+    file.metadata["dim"] = std::to_string(plan.dim());
+  }
+  attention::StoreState(state, "", file);
+  if (!state.key_mean.empty()) {
+    const auto* mean = state.key_mean.Data<double>();
+    file.Add("key_mean", {plan.heads(), plan.dim()},
+             std::vector<double>(mean, mean + state.key_mean.shape().Elements()));
+  }
   io::WriteSafetensors(path, file);
 }
+
+namespace {
+
+// The map of a file, with the ω that stands there.
+FeaturePlan ReadPlan(const Reader& read, int64_t heads) {
+  FeatureOptions options{.map = read.Text("map")};
+  const kernels::MapEntry* map = kernels::FindMap(options.map);
+  if (map != nullptr && map->IsRowMap())
+    return FeaturePlan::Draw(options, heads, read.Count("dim", FeaturePlan::kMaxDim), 0);
+  const auto shape = read.ShapeOf("omega", 3);
+  const int64_t drawn = shape[0];
+  if (drawn != 1 && drawn != heads)
+    read.Fail(fmt::format("has {} matrices ω for {} heads", drawn, heads));
+  const auto omega = read.Values("omega", shape), oprf_a = read.Values("oprf_a", {drawn});
+  if (map != nullptr && map->traits->info.default_epsilon)
+    options.kernel_epsilon = read.Number("epsilon");
+  if (map != nullptr && map->traits->uses_oprf_a) options.oprf_a = oprf_a;
+  const ConstView all(omega.data(), {shape[0], shape[1], shape[2]});
+  return FeaturePlan::WithOmega(options, heads, drawn == 1 && heads > 1 ? all.At(0) : all);
+}
+
+}  // namespace
 
 AttentionState AttentionState::Parse(std::span<const std::byte> bytes, const std::string& name) {
   const io::Safetensors file = io::ParseSafetensors(bytes, name);
   const Reader read(file, name);
   read.Text("checksum");  // must be there; it has been checked
-  if (read.Text("format") != kFormat) read.Fail("is a safetensors file, but no state of favor");
+  if (read.Text("format") != kFormat) read.Fail("is a safetensors file, but not a state of favor");
   if (read.Text("version") != kVersion)
     read.Fail(fmt::format("is a state of version '{}', expected {}",
                           Printable(read.Text("version")), kVersion));
-  const auto omega_shape = read.ShapeOf("omega", 3), s_shape = read.ShapeOf("s", 4);
-  const int64_t drawn = omega_shape[0], heads = s_shape[1];
-  if (drawn != 1 && drawn != heads)
-    read.Fail(fmt::format("has {} matrices ω for {} heads", drawn, heads));
-  const auto omega = read.Values("omega", omega_shape);
-  const auto oprf_a = read.Values("oprf_a", {drawn});
-  FeatureOptions options{.map = read.Text("map")};
-  const double epsilon = read.Number("epsilon");
-  std::vector<double> mean;
-  if (read.Has("key_mean")) mean = read.Values("key_mean", {heads, omega_shape[2]});
+  const auto s_shape = read.ShapeOf("s", 4);
+  const int64_t heads = s_shape[1];
   try {
-    for (const FeatureMapInfo& map : Maps()) {
-      if (map.name != options.map) continue;
-      if (map.default_epsilon) options.kernel_epsilon = epsilon;
-    }
-    if (options.map == "oprf") options.oprf_a = oprf_a;
-    const ConstView all(omega.data(), {omega_shape[0], omega_shape[1], omega_shape[2]});
-    const auto plan =
-        FeaturePlan::WithOmega(options, heads, drawn == 1 && heads > 1 ? all.At(0) : all);
-    StateOptions state_options{
+    const FeaturePlan plan = ReadPlan(read, heads);
+    read.Number("epsilon");
+    StateOptions options{
         .batch = s_shape[0], .value_dim = s_shape[3], .scale = read.Number("scale")};
-    if (!mean.empty()) state_options.key_mean = ConstView(mean.data(), {heads, omega_shape[2]});
+    std::vector<double> mean;
+    if (read.Has("key_mean")) mean = read.Values("key_mean", {heads, plan.dim()});
+    if (!mean.empty()) options.key_mean = ConstView(mean.data(), {heads, plan.dim()});
+    if (read.HasText("begin")) options.begin = read.Count("begin", kernels::kMostTokens);
     // Then the states are as large as the file's tensor s.
     if (s_shape[2] != plan.width())
       read.Fail(fmt::format("has states of width {}, its map has {}", s_shape[2], plan.width()));
-    AttentionState state(plan, state_options);
-    attention::LoadNumbers(file, "", name, *state.impl_);
+    AttentionState state(plan, options);
+    attention::LoadState(file, "", name, *state.impl_);
+    state.impl_->end = read.HasText("end") ? read.Count("end", kernels::kMostTokens)
+                                           : options.begin + state.tokens();
+    if (state.end() - state.begin() < state.tokens())
+      read.Fail("its positions and its number of tokens disagree");
     return state;
   } catch (const Error& error) {  // an option that no writer can have produced: the file's fault,
                                   // not the caller's
     if (error.code() == ErrorCode::kInvalidOption)
-      read.Fail(fmt::format("is no valid state: {}", error.what()));
+      read.Fail(fmt::format("is not a valid state: {}", error.what()));
     throw;
   }
 }

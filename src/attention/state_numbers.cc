@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 #include <vector>
 
 #include "core/error_text.h"
@@ -10,42 +9,26 @@
 namespace favor::attention {
 namespace {
 
-constexpr int64_t kMaxTokens = int64_t{1} << 53;
-
-// One field of all states, one after the other.
-std::vector<double> Join(const AttentionState::Impl& impl,
-                         std::vector<double> kernels::PrefixState::*field) {
-  std::vector<double> all;
-  for (const kernels::PrefixState& state : impl.states)
-    all.insert(all.end(), (state.*field).begin(), (state.*field).end());
-  return all;
-}
-
-// And back.
-void Split(std::span<const double> all, std::vector<double> kernels::PrefixState::*field,
-           AttentionState::Impl& impl) {
-  for (kernels::PrefixState& state : impl.states) {
-    std::vector<double>& to = state.*field;
-    std::ranges::copy(all.first(to.size()), to.begin());
-    all = all.subspan(to.size());
-  }
+std::vector<double> Values(const View& numbers) {
+  const auto* data = numbers.Data<double>();
+  return {data, data + numbers.shape().Elements()};
 }
 
 }  // namespace
 
-void StoreNumbers(const AttentionState::Impl& impl, const std::string& prefix,
-                  io::Safetensors& file) {
-  const int64_t b = impl.batch, h = impl.plan.heads(), width = impl.plan.width();
+void StoreState(const State& state, const std::string& prefix, io::Safetensors& file) {
+  const int64_t b = state.batch, h = state.plan.heads(), width = state.plan.width();
+  const kernels::PrefixStates views = state.states.views();
   std::vector<int64_t> tokens;
-  for (const kernels::PrefixState& state : impl.states) tokens.push_back(state.tokens);
-  file.Add(prefix + "c", {b, h, width}, Join(impl, &kernels::PrefixState::c));
-  file.Add(prefix + "s", {b, h, width, impl.value_dim}, Join(impl, &kernels::PrefixState::s));
-  file.Add(prefix + "z", {b, h, width}, Join(impl, &kernels::PrefixState::z));
+  for (const double count : Values(views.tokens)) tokens.push_back(static_cast<int64_t>(count));
+  file.Add(prefix + "c", {b, h, width}, Values(views.c));
+  file.Add(prefix + "s", {b, h, width, state.value_dim}, Values(views.s));
+  file.Add(prefix + "z", {b, h, width}, Values(views.z));
   file.Add(prefix + "tokens", {b, h}, std::move(tokens));
 }
 
-void LoadNumbers(const io::Safetensors& file, const std::string& prefix, const std::string& who,
-                 AttentionState::Impl& impl) {
+void LoadState(const io::Safetensors& file, const std::string& prefix, const std::string& who,
+               State& state) {
   const auto fail = [&](const std::string& what) {
     throw Error(ErrorCode::kInvalidData, Printable(who), what);
   };
@@ -62,22 +45,24 @@ void LoadNumbers(const io::Safetensors& file, const std::string& prefix, const s
     }
     return values;
   };
-  const int64_t b = impl.batch, h = impl.plan.heads(), width = impl.plan.width();
+  const int64_t b = state.batch, h = state.plan.heads(), width = state.plan.width();
   const auto c = numbers("c", {b, h, width}, /*minus_infinity=*/true),
-             s = numbers("s", {b, h, width, impl.value_dim}), z = numbers("z", {b, h, width});
+             s = numbers("s", {b, h, width, state.value_dim}), z = numbers("z", {b, h, width});
   const io::SafetensorsEntry& counts = file.Entry(prefix + "tokens", who);
   if (counts.shape != std::vector<int64_t>{b, h})
     fail(fmt::format("tensor '{}tokens' does not have the shape that the others ask for", prefix));
   const std::vector<int64_t> tokens = counts.Values<int64_t>(who);
-  Split(c, &kernels::PrefixState::c, impl);
-  Split(s, &kernels::PrefixState::s, impl);
-  Split(z, &kernels::PrefixState::z, impl);
-  for (size_t group = 0; group < impl.states.size(); ++group) {
-    kernels::PrefixState& state = impl.states[group];
-    state.tokens = tokens[group];
-    if (state.tokens < 0 || state.tokens > kMaxTokens) fail("has an absurd number of tokens");
-    for (const double value : state.c) {
-      if ((value == -INFINITY) != state.IsEmpty())
+  const kernels::PrefixStates views = state.states.views();
+  std::ranges::copy(c, views.c.Data<double>());
+  std::ranges::copy(s, views.s.Data<double>());
+  std::ranges::copy(z, views.z.Data<double>());
+  for (int64_t group = 0; group < state.Groups(); ++group) {
+    const int64_t count = tokens[static_cast<size_t>(group)];
+    if (count < 0 || count > kernels::kMostTokens) fail("has an absurd number of tokens");
+    const kernels::PrefixState one = views.At(group);
+    *one.tokens = static_cast<double>(count);
+    for (const double value : one.c) {
+      if ((value == -INFINITY) != one.IsEmpty())
         fail("its maxima and its number of tokens disagree");
     }
   }

@@ -1,23 +1,22 @@
-// The numbers of a state that change with its context, as tensors of a safetensors file:
+// The numbers of a state that change with its tokens, as tensors of a safetensors file:
 //   c F64 [B, H, width], s F64 [B, H, width, value_dim], z F64 [B, H, width], tokens I64 [B, H]
 #ifndef FAVOR_ATTENTION_STATE_NUMBERS_H_
 #define FAVOR_ATTENTION_STATE_NUMBERS_H_
 
 #include <string>
 
-#include "attention/state_impl.h"
+#include "attention/state_data.h"
 #include "io/safetensors.h"
 
 namespace favor::attention {
 
 // Names begin with `prefix`.
-void StoreNumbers(const AttentionState::Impl& impl, const std::string& prefix,
-                  io::Safetensors& file);
+void StoreState(const State& state, const std::string& prefix, io::Safetensors& file);
 
 // Into a state of the same sizes. Throws kInvalidData for tensors of another shape and numbers that
 // no state can have; `who` names the file.
-void LoadNumbers(const io::Safetensors& file, const std::string& prefix, const std::string& who,
-                 AttentionState::Impl& impl);
+void LoadState(const io::Safetensors& file, const std::string& prefix, const std::string& who,
+               State& state);
 
 }  // namespace favor::attention
 

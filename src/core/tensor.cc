@@ -24,20 +24,36 @@ void RequireCpu(const Device& device, std::string_view who) {
   }
 }
 
-// Calls body(offset of from, offset of to) for each element, last axis fastest.
+// Calls body(offset of from, offset of to) for each row of the last axis, in order.
 template <class Body>
-void ForEachElement(const ConstView& from, const ConstView& to, const Body& body) {
+void ForEachRow(const ConstView& from, const ConstView& to, const Body& body) {
   const ConstView f = from.AsRank4(), t = to.AsRank4();
   for (int64_t i = 0; i < f.size(0); ++i) {
     for (int64_t j = 0; j < f.size(1); ++j) {
       for (int64_t k = 0; k < f.size(2); ++k) {
-        const int64_t f_row = i * f.stride(0) + j * f.stride(1) + k * f.stride(2);
-        const int64_t t_row = i * t.stride(0) + j * t.stride(1) + k * t.stride(2);
-        for (int64_t l = 0; l < f.size(3); ++l)
-          body(f_row + l * f.stride(3), t_row + l * t.stride(3));
+        body(i * f.stride(0) + j * f.stride(1) + k * f.stride(2),
+             i * t.stride(0) + j * t.stride(1) + k * t.stride(2));
       }
     }
   }
+}
+
+// Calls body(offset of from, offset of to) for each element, last axis fastest.
+template <class Body>
+void ForEachElement(const ConstView& from, const ConstView& to, const Body& body) {
+  const ConstView f = from.AsRank4(), t = to.AsRank4();
+  ForEachRow(from, to, [&](int64_t f_row, int64_t t_row) {
+    for (int64_t i = 0; i < f.size(3); ++i) body(f_row + i * f.stride(3), t_row + i * t.stride(3));
+  });
+}
+
+// The largest |x| of floats side by side: as integers, floats without their sign keep their order,
+// infinity and NaN last.
+int32_t LargestBits(const float* values, int64_t count) {
+  int32_t largest = 0;
+  for (int64_t i = 0; i < count; ++i)
+    largest = std::max(largest, std::bit_cast<int32_t>(values[i]) & 0x7fffffff);
+  return largest;
 }
 
 }  // namespace
@@ -205,6 +221,16 @@ void Copy(ConstView from, View to) {
     CopyBytes(to.data(), {}, from.data(), {}, from.shape().Elements() * ItemBytes(from.type()));
     return;
   }
+  const int last = from.rank() - 1;
+  if (from.type() == to.type() && last >= 0 && from.stride(last) == 1 && to.stride(last) == 1) {
+    const int64_t item = ItemBytes(from.type());
+    ForEachRow(from, to, [&](int64_t source, int64_t target) {
+      CopyBytes(static_cast<std::byte*>(to.data()) + target * item, {},
+                static_cast<const std::byte*>(from.data()) + source * item, {},
+                from.size(last) * item);
+    });
+    return;
+  }
   ForEachElement(from, to, [&](int64_t source, int64_t target) {
     StoreElement(to.data(), to.type(), target, LoadElement(from.data(), from.type(), source));
   });
@@ -212,12 +238,15 @@ void Copy(ConstView from, View to) {
 
 double LargestAbsolute(ConstView values) {
   RequireCpu(values.device(), "values");
-  if (values.type() == DataType::kF32 && values.IsContiguous()) {
-    // As integers, floats without their sign keep their order, infinity and NaN last.
-    const auto* data = static_cast<const float*>(values.data());
+  const int last = values.rank() - 1;
+  const auto* floats = static_cast<const float*>(values.data());
+  if (values.type() == DataType::kF32 && values.IsContiguous())
+    return std::bit_cast<float>(LargestBits(floats, values.shape().Elements()));
+  if (values.type() == DataType::kF32 && last >= 0 && values.stride(last) == 1) {
     int32_t largest = 0;
-    for (int64_t i = 0; i < values.shape().Elements(); ++i)
-      largest = std::max(largest, std::bit_cast<int32_t>(data[i]) & 0x7fffffff);
+    ForEachRow(values, values, [&](int64_t row, int64_t) {
+      largest = std::max(largest, LargestBits(floats + row, values.size(last)));
+    });
     return std::bit_cast<float>(largest);
   }
   double largest = 0;

@@ -2,15 +2,11 @@
 #include <cmath>
 #include <vector>
 
-#include "core/device.h"
 #include "core/error_text.h"
-#include "core/parallel.h"
-#include "features/plan.h"
+#include "features/drawn_features.h"
 
 namespace favor {
 namespace {
-
-constexpr int64_t kReferenceRows = 64;  // rows a task takes through the double reference
 
 // The shape of φ for rows of shape `x`; throws unless x fits the plan.
 Shape CheckedShape(const FeaturePlan& plan, const Shape& x) {
@@ -60,15 +56,13 @@ ConstView Converted(ConstView array, DataType type, Tensor& storage) {
   return std::as_const(storage).view();
 }
 
-// Calls body(head features, first row) for each [batch, head] in order; rows are counted through
-// the array.
-template <class Body>
-void ForEachHead(const FeaturePlan& plan, const Shape& x, const Body& body) {
-  const int64_t length = x[x.rank() - 2];
-  const int64_t groups = x.Elements() / (length * plan.dim());
-  for (int64_t group = 0; group < groups; ++group) {
-    body(plan.impl().Head(group % plan.heads()), group * length, length);
-  }
+// [.., L, columns] as [groups, L, columns].
+template <class AnyView>
+AnyView AsGroups(const AnyView& array) {
+  const int rank = array.rank();
+  const Shape shape{array.shape().Elements() / (array.size(rank - 2) * array.size(rank - 1)),
+                    array.size(rank - 2), array.size(rank - 1)};
+  return {array.data(), array.type(), shape, RowMajorStrides(shape), array.device()};
 }
 
 }  // namespace
@@ -79,32 +73,18 @@ void FeatureExponents(const FeaturePlan& plan, ConstView x, const Context& conte
   CheckComputeType(exponents.type());
   CheckArray("exponents", exponents, shape, exponents.type(), x.device());
   CheckArray("factors", factors, shape, exponents.type(), x.device());
-  const int64_t d = plan.dim(), width = plan.width();
+  Tensor storage;
   if (x.device().kind == DeviceKind::kCuda) {
     CheckArray("x", x, x.shape(), DataType::kF32, x.device());
-    UseDevice(x.device());
-    ForEachHead(plan, x.shape(), [&](const kernels::HeadFeatures& head, int64_t row, int64_t rows) {
-      kernels::cuda::Features(head, x.Data<float>() + row * d, rows,
-                              exponents.Data<float>() + row * width,
-                              factors.Data<float>() + row * width);
-    });
-    return;
+  } else {
+    x = Converted(x, exponents.type(), storage);
   }
-  Tensor storage;
-  x = Converted(x, exponents.type(), storage);
-  ForEachHead(plan, x.shape(), [&](const kernels::HeadFeatures& head, int64_t row, int64_t rows) {
-    if (exponents.type() == DataType::kF32) {
-      kernels::cpu::Features(head, x.Data<float>() + row * d, rows, context,
-                             exponents.Data<float>() + row * width,
-                             factors.Data<float>() + row * width);
-      return;
-    }
-    ParallelForBlocks(context, rows, kReferenceRows, [&](int64_t begin, int64_t end) {
-      kernels::reference::Features(head, x.Data<double>() + (row + begin) * d, end - begin,
-                                   exponents.Data<double>() + (row + begin) * width,
-                                   factors.Data<double>() + (row + begin) * width);
-    });
-  });
+  kernels::Features({.constants = features::ConstantsOf(plan),
+                     .heads = plan.heads(),
+                     .x = AsGroups(x),
+                     .exponents = AsGroups(exponents),
+                     .factors = AsGroups(factors)},
+                    context);
 }
 
 void FeatureExponentsBackward(const FeaturePlan& plan, ConstView x, ConstView grad_exponents,
@@ -117,24 +97,15 @@ void FeatureExponentsBackward(const FeaturePlan& plan, ConstView x, ConstView gr
   if (x.device().kind != DeviceKind::kCpu)
     Throw(ErrorCode::kUnavailable, "features", "gradients of arrays on {} are not there yet",
           Name(x.device()));
-  const int64_t d = plan.dim(), width = plan.width();
   Tensor storage;
   x = Converted(x, grad_x.type(), storage);
-  ForEachHead(plan, x.shape(), [&](const kernels::HeadFeatures& head, int64_t row, int64_t rows) {
-    if (grad_x.type() == DataType::kF32) {
-      kernels::cpu::FeaturesBackward(
-          head, x.Data<float>() + row * d, grad_exponents.Data<float>() + row * width,
-          grad_factors.Data<float>() + row * width, rows, context, grad_x.Data<float>() + row * d);
-      return;
-    }
-    ParallelForBlocks(context, rows, kReferenceRows, [&](int64_t begin, int64_t end) {
-      const int64_t first = row + begin;
-      kernels::reference::FeaturesBackward(head, x.Data<double>() + first * d,
-                                           grad_exponents.Data<double>() + first * width,
-                                           grad_factors.Data<double>() + first * width, end - begin,
-                                           grad_x.Data<double>() + first * d);
-    });
-  });
+  kernels::FeaturesBackward({.constants = features::ConstantsOf(plan),
+                             .heads = plan.heads(),
+                             .x = AsGroups(x),
+                             .grad_exponents = AsGroups(grad_exponents),
+                             .grad_factors = AsGroups(grad_factors),
+                             .grad_x = AsGroups(grad_x)},
+                            context);
 }
 
 Tensor Features(const FeaturePlan& plan, ConstView x, const Context& context) {
@@ -144,12 +115,15 @@ Tensor Features(const FeaturePlan& plan, ConstView x, const Context& context) {
   double* values = phi.Data<double>();
   const double* g = factors.Data<double>();
   bool finite = true;
-  ForEachHead(plan, x.shape(), [&](const kernels::HeadFeatures& head, int64_t row, int64_t rows) {
-    for (int64_t i = row * plan.width(); i < (row + rows) * plan.width(); ++i) {
-      values[i] = g[i] == 0 ? 0 : std::exp(values[i] + head.log_normalizer) * g[i];
-      finite = finite && std::isfinite(values[i]);
-    }
-  });
+  const int64_t group_elements = x.size(x.rank() - 2) * plan.width();
+  std::vector<double> log_normalizer;
+  for (int64_t head = 0; head < plan.heads(); ++head)
+    log_normalizer.push_back(plan.LogNormalizer(head));
+  for (int64_t i = 0; i < shape.Elements(); ++i) {
+    const auto head = static_cast<size_t>(i / group_elements % plan.heads());
+    values[i] = g[i] == 0 ? 0 : std::exp(values[i] + log_normalizer[head]) * g[i];
+    finite = finite && std::isfinite(values[i]);
+  }
   if (!finite) {
     Throw(ErrorCode::kInvalidData, "features",
           "φ exceeds the range of f64 for these inputs; use exponents (--log), which do not");

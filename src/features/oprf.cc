@@ -5,6 +5,7 @@
 #include "core/error_text.h"
 #include "core/parallel.h"
 #include "favor/features.h"
+#include "kernels/key_statistics.h"
 
 namespace favor {
 namespace {
@@ -54,10 +55,8 @@ Statistics MeanStatistics(const ConstView& x, int64_t head, const Context& conte
 
 }  // namespace
 
-// The positive root t of t² − (1+2φ)t − 2φ = 0, φ = mean ‖x+y‖²/d, A = (1 − t)/8.
 double OptimalOprfA(double mean_square_of_sum, int64_t dim) {
-  const double phi = mean_square_of_sum / static_cast<double>(dim);
-  return (1 - 2 * phi - std::sqrt((2 * phi + 1) * (2 * phi + 1) + 8 * phi)) / 16;
+  return kernels::OptimalOprfA(mean_square_of_sum, dim);
 }
 
 std::vector<double> OptimalOprfA(ConstView queries, ConstView keys, const Context& context) {

@@ -1,5 +1,5 @@
 // Names and options → a plan: every combination is checked here, once.
-#include "features/plan.h"
+#include "features/drawn_features.h"
 
 #include <cmath>
 #include <utility>
@@ -11,6 +11,7 @@ namespace favor {
 namespace {
 
 using features::AllProjections;
+using features::DrawnFeatures;
 using features::FindProjection;
 using features::ProjectionEntry;
 using kernels::HeadFeatures;
@@ -83,56 +84,33 @@ double ChooseOprfA(const FeatureOptions& options, const MapTraits& traits, int64
   return a;
 }
 
-std::vector<double> SquaredRowNorms(const kernels::Omega& omega) {
-  const std::vector<double> rows = kernels::reference::DenseRows(omega);
-  const auto d = static_cast<size_t>(omega.dim);
-  std::vector<double> norms(static_cast<size_t>(omega.features), 0.0);
-  for (size_t i = 0; i < rows.size(); ++i) norms[i / d] += rows[i] * rows[i];
-  return norms;
-}
-
-HeadFeatures MakeHead(const MapEntry& map, kernels::Omega omega, double epsilon, double a) {
-  HeadFeatures head{.map = &map, .omega = std::move(omega), .epsilon = epsilon};
-  head.log_normalizer =
-      std::log(map.traits->normalizer) - std::log(static_cast<double>(head.omega.features)) / 2;
-  head.offset.assign(static_cast<size_t>(head.omega.features), 0.0);
-  head.offset_f32.assign(head.offset.begin(), head.offset.end());
-  if (map.traits->uses_oprf_a) {
-    head.squared_norm = SquaredRowNorms(head.omega);
-    SetOprfA(a, head);
-  }
-  return head;
-}
-
-// Checks what does not depend on ω and makes the heads with omega(head).
+// Checks what does not depend on ω and makes the constants with make_omega(head, norm).
 template <class MakeOmega>
-std::shared_ptr<const FeaturePlan::Impl> MakeImpl(const FeatureOptions& options, int64_t heads,
-                                                  int64_t dim, const ProjectionEntry* projection,
-                                                  bool one_omega, const MakeOmega& make_omega) {
+std::shared_ptr<DrawnFeatures> Make(const FeatureOptions& options, int64_t heads, int64_t dim,
+                                    bool one_omega, const MakeOmega& make_omega) {
   const MapEntry& map = FindMapOrThrow(options.map);
   const MapTraits& traits = *map.traits;
-  auto impl = std::make_shared<FeaturePlan::Impl>();
-  impl->options = options;
-  impl->heads = heads;
-  impl->dim = dim;
-  impl->projection = projection;
-  impl->norm = ChooseNorm(options, traits);
+  const OmegaNorm norm = ChooseNorm(options, traits);
   const double epsilon = ChooseEpsilon(options, traits);
-  const bool one_head = one_omega && options.oprf_a.size() <= 1;
-  for (int64_t head = 0; head < (one_head ? 1 : heads); ++head) {
-    const double a = ChooseOprfA(options, traits, heads, head, dim);
-    impl->head_features.push_back(
-        MakeHead(map, make_omega(one_omega ? 0 : head, impl->norm), epsilon, a));
+  const bool one_entry = one_omega && options.oprf_a.size() <= 1;
+  std::vector<kernels::Omega> omega;
+  std::vector<double> oprf_a;
+  for (int64_t head = 0; head < (one_entry ? 1 : heads); ++head) {
+    oprf_a.push_back(ChooseOprfA(options, traits, heads, head, dim));
+    if (!map.IsRowMap() && (head == 0 || !one_omega)) omega.push_back(make_omega(head, norm));
   }
-  return impl;
+  auto drawn = std::make_shared<DrawnFeatures>(options, heads, dim, epsilon, std::move(omega),
+                                               std::move(oprf_a), map);
+  drawn->norm = norm;
+  return drawn;
 }
 
 // The dot product φ(x)·φ(y) of one head, in double.
 double FeatureDot(const HeadFeatures& head, std::span<const double> x, std::span<const double> y) {
-  const auto width = static_cast<size_t>(head.Width());
+  const auto width = static_cast<size_t>(head.width);
   std::vector<double> exponents_x(width), exponents_y(width), factors_x(width), factors_y(width);
-  kernels::reference::Features(head, x.data(), 1, exponents_x.data(), factors_x.data());
-  kernels::reference::Features(head, y.data(), 1, exponents_y.data(), factors_y.data());
+  kernels::reference::FeaturesOf(head, x.data(), exponents_x.data(), factors_x.data());
+  kernels::reference::FeaturesOf(head, y.data(), exponents_y.data(), factors_y.data());
   double sum = 0;
   for (size_t r = 0; r < width; ++r) {
     sum += std::exp(exponents_x[r] + exponents_y[r] + 2 * head.log_normalizer) * factors_x[r] *
@@ -141,25 +119,29 @@ double FeatureDot(const HeadFeatures& head, std::span<const double> x, std::span
   return sum;
 }
 
-kernels::Moments TheoryOf(const FeaturePlan::Impl& impl, std::span<const double> x,
+kernels::Moments TheoryOf(const DrawnFeatures& drawn, std::span<const double> x,
                           std::span<const double> y) {
-  const HeadFeatures& head = impl.head_features[0];
+  const HeadFeatures head = drawn.constants.Head(0);
   kernels::Pair pair{};
   for (size_t i = 0; i < x.size(); ++i) {
     pair.xx += x[i] * x[i];
     pair.yy += y[i] * y[i];
     pair.xy += x[i] * y[i];
   }
-  return head.map->theory(pair, {.dim = impl.dim,
-                                 .omega_dim = impl.projection->omega_dim(impl.dim),
-                                 .norm = impl.norm,
+  return head.map->theory(pair, {.dim = head.dim,
+                                 .omega_dim = drawn.projection->omega_dim(head.dim),
+                                 .norm = drawn.norm,
                                  .epsilon = head.epsilon,
                                  .oprf_a = head.oprf_a});
 }
 
-void CheckPair(const FeaturePlan::Impl& impl, std::span<const double> x,
-               std::span<const double> y) {
-  const auto d = static_cast<size_t>(impl.dim);
+// φ(x)·φ(y) is the kernel itself: nothing is drawn.
+bool IsExact(const DrawnFeatures& drawn) {
+  return !drawn.constants.HasOmega() || !drawn.projection->random;
+}
+
+void CheckPair(int64_t dim, std::span<const double> x, std::span<const double> y) {
+  const auto d = static_cast<size_t>(dim);
   if (x.size() != d || y.size() != d) {
     Throw(ErrorCode::kInvalidData, "kernel", "given vectors of {} and {} elements, expected {}",
           x.size(), y.size(), d);
@@ -180,11 +162,12 @@ std::span<const ProjectionInfo> Projections() {
 FeaturePlan FeaturePlan::Draw(const FeatureOptions& options, int64_t heads, int64_t dim,
                               uint64_t seed, uint64_t redraw) {
   const ProjectionEntry& projection = FindProjection(options.projection);
-  const MapTraits& traits = *FindMapOrThrow(options.map).traits;
+  const MapEntry& map = FindMapOrThrow(options.map);
+  const MapTraits& traits = *map.traits;
   CheckRange("heads", heads, kMaxHeads);
   CheckRange("dim", dim, kMaxDim);
   CheckRange("features", options.features, kMaxFeatures);
-  if (!projection.random && !traits.may_skip_projection) {
+  if (!projection.random && !traits.may_skip_projection && !map.IsRowMap()) {
     Throw(ErrorCode::kInvalidOption, "projection",
           "given '{}', but the map '{}' needs a random one", projection.info.name,
           traits.info.name);
@@ -196,18 +179,24 @@ FeaturePlan FeaturePlan::Draw(const FeatureOptions& options, int64_t heads, int6
           drawn_heads, dim);
   }
   const RandomStream stream = RandomStream(seed, "omega").Child(redraw);
-  const bool one_omega = options.shared_omega || heads == 1 || !projection.random;
-  return FeaturePlan(
-      MakeImpl(options, heads, dim, &projection, one_omega, [&](int64_t head, OmegaNorm norm) {
-        return projection.draw({.features = options.features,
-                                .dim = dim,
-                                .norm = norm,
-                                .stream = stream.Child(static_cast<uint64_t>(head))});
-      }));
+  const bool one_omega = options.shared_omega || heads == 1 || !projection.random || map.IsRowMap();
+  auto drawn = Make(options, heads, dim, one_omega, [&](int64_t head, OmegaNorm norm) {
+    return projection.draw({.features = options.features,
+                            .dim = dim,
+                            .norm = norm,
+                            .stream = stream.Child(static_cast<uint64_t>(head))});
+  });
+  drawn->projection = &projection;
+  drawn->seed = seed;
+  drawn->redraw = redraw;
+  return FeaturePlan(std::move(drawn));
 }
 
 FeaturePlan FeaturePlan::WithOmega(const FeatureOptions& options, int64_t heads, ConstView omega) {
   CheckRange("heads", heads, kMaxHeads);
+  if (FindMapOrThrow(options.map).IsRowMap())
+    Throw(ErrorCode::kInvalidOption, "omega", "given for the map '{}', which has none",
+          options.map);
   if (omega.rank() != 2 && omega.rank() != 3) {
     Throw(ErrorCode::kInvalidData, "omega",
           "given shape {}, expected [features, dim] or [heads, features, dim]",
@@ -231,31 +220,35 @@ FeaturePlan FeaturePlan::WithOmega(const FeatureOptions& options, int64_t heads,
           LargestAbsolute(omega), kLargestOmega);
   }
   const bool one_omega = omega.rank() == 2 || heads == 1;
-  return FeaturePlan(MakeImpl(options, heads, d, nullptr, one_omega, [&](int64_t head, OmegaNorm) {
+  return FeaturePlan(Make(options, heads, d, one_omega, [&](int64_t head, OmegaNorm) {
     kernels::Omega result{.features = m, .dim = d, .padded_dim = d};
-    std::vector<double> values(static_cast<size_t>(m * d));
-    Copy(omega.rank() == 3 ? omega.At(head) : omega, View(values.data(), {m, d}));
-    result.SetDense(std::move(values));
+    result.dense.resize(static_cast<size_t>(m * d));
+    Copy(omega.rank() == 3 ? omega.At(head) : omega, View(result.dense.data(), {m, d}));
     return result;
   }));
 }
 
 int64_t FeaturePlan::heads() const { return impl_->heads; }
-int64_t FeaturePlan::dim() const { return impl_->dim; }
-int64_t FeaturePlan::features() const { return impl_->head_features[0].omega.features; }
-int64_t FeaturePlan::width() const { return impl_->head_features[0].Width(); }
-const FeatureMapInfo& FeaturePlan::map() const { return impl_->head_features[0].map->traits->info; }
+int64_t FeaturePlan::dim() const { return impl_->constants.dim(); }
+int64_t FeaturePlan::features() const { return impl_->constants.features(); }
+int64_t FeaturePlan::width() const { return impl_->constants.width(); }
+const FeatureMapInfo& FeaturePlan::map() const { return impl_->constants.map().traits->info; }
 const FeatureOptions& FeaturePlan::options() const { return impl_->options; }
-double FeaturePlan::LogNormalizer(int64_t head) const { return impl_->Head(head).log_normalizer; }
-double FeaturePlan::OprfA(int64_t head) const { return impl_->Head(head).oprf_a; }
+double FeaturePlan::LogNormalizer(int64_t head) const {
+  return impl_->constants.Head(head).log_normalizer;
+}
+double FeaturePlan::OprfA(int64_t head) const { return impl_->constants.Head(head).oprf_a; }
 
 Tensor FeaturePlan::Omega() const {
-  const auto count = static_cast<int64_t>(impl_->head_features.size());
+  const kernels::FeatureConstants& constants = impl_->constants;
+  if (!constants.HasOmega())
+    Throw(ErrorCode::kInvalidOption, "omega", "asked of the map '{}', which has none", map().name);
+  const int64_t count = constants.entries();
   Tensor result(heads() > 1 && count == 1 ? Shape{features(), dim()}
                                           : Shape{count, features(), dim()});
   float* out = result.Data<float>();
-  for (const HeadFeatures& head : impl_->head_features) {
-    for (const double value : kernels::reference::DenseRows(head.omega))
+  for (int64_t entry = 0; entry < count; ++entry) {
+    for (const double value : kernels::reference::DenseRows(constants.OmegaOf(entry)))
       *out++ = static_cast<float>(value);
   }
   return result;
@@ -263,17 +256,17 @@ Tensor FeaturePlan::Omega() const {
 
 std::optional<double> FeaturePlan::Kernel(std::span<const double> x,
                                           std::span<const double> y) const {
-  CheckPair(*impl_, x, y);
+  CheckPair(dim(), x, y);
   if (impl_->projection == nullptr) return std::nullopt;
-  if (!impl_->projection->random) return FeatureDot(impl_->head_features[0], x, y);
+  if (IsExact(*impl_)) return FeatureDot(impl_->constants.Head(0), x, y);
   return TheoryOf(*impl_, x, y).mean;
 }
 
 std::optional<double> FeaturePlan::ExpectedMse(std::span<const double> x,
                                                std::span<const double> y) const {
-  CheckPair(*impl_, x, y);
+  CheckPair(dim(), x, y);
   if (impl_->projection == nullptr) return std::nullopt;
-  if (!impl_->projection->random) return 0.0;
+  if (IsExact(*impl_)) return 0.0;
   // Var = (E X² − F²)/m + P(E X₁X₂ − F²)/m² with P ordered pairs of rows inside blocks.
   const auto pairs = impl_->projection->haar_pairs(features(), dim());
   const kernels::Moments moments = TheoryOf(*impl_, x, y);

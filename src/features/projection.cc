@@ -50,7 +50,7 @@ std::vector<double> RowLengths(const DrawRequest& request, int64_t omega_dim) {
 kernels::Omega DenseOmega(int64_t features, int64_t dim, const std::vector<double>& rows) {
   kernels::Omega omega{.features = features, .dim = dim, .padded_dim = dim};
   const std::vector<float> rounded(rows.begin(), rows.end());
-  omega.SetDense(std::vector<double>(rounded.begin(), rounded.end()));
+  omega.dense.assign(rounded.begin(), rounded.end());
   return omega;
 }
 
@@ -64,20 +64,20 @@ StructuredBuilder::StructuredBuilder(const DrawRequest& request, int64_t padded_
 
 StructuredBuilder& StructuredBuilder::Signs() {
   omega_.stages.push_back(
-      {.kind = kernels::OmegaStage::Kind::kSigns, .first_parameter = parameters_});
+      {.factor = kernels::OmegaStage::Factor::kSigns, .first_parameter = parameters_});
   parameters_ += omega_.padded_dim;
   return *this;
 }
 
 StructuredBuilder& StructuredBuilder::Hadamard() {
-  omega_.stages.push_back({.kind = kernels::OmegaStage::Kind::kHadamard});
+  omega_.stages.push_back({.factor = kernels::OmegaStage::Factor::kHadamard});
   scale_ /= std::sqrt(static_cast<double>(omega_.padded_dim));
   return *this;
 }
 
 StructuredBuilder& StructuredBuilder::ButterflyRotations() {
   for (int64_t stride = 1; stride < omega_.padded_dim; stride *= 2) {
-    omega_.stages.push_back({.kind = kernels::OmegaStage::Kind::kRotations,
+    omega_.stages.push_back({.factor = kernels::OmegaStage::Factor::kRotations,
                              .stride = stride,
                              .first_parameter = parameters_});
     parameters_ += omega_.padded_dim;  // a cosine and a sine for each of n/2 pairs
@@ -93,11 +93,11 @@ kernels::Omega StructuredBuilder::Build() {
     std::vector<float> parameters(static_cast<size_t>(parameters_));
     for (const kernels::OmegaStage& stage : omega_.stages) {
       const auto first = static_cast<size_t>(stage.first_parameter);
-      if (stage.kind == kernels::OmegaStage::Kind::kSigns) {
+      if (stage.factor == kernels::OmegaStage::Factor::kSigns) {
         for (size_t i = first; i < first + static_cast<size_t>(n); ++i) {
           parameters[i] = static_cast<float>(stream.Sign(i));
         }
-      } else if (stage.kind == kernels::OmegaStage::Kind::kRotations) {
+      } else if (stage.factor == kernels::OmegaStage::Factor::kRotations) {
         for (size_t i = first; i < first + static_cast<size_t>(n); i += 2) {
           const double angle = 2 * std::numbers::pi * stream.Uniform(i);
           parameters[i] = static_cast<float>(std::cos(angle));

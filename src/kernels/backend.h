@@ -29,17 +29,27 @@ struct Backends {
   Function cuda = nullptr;  // arrays on a GPU; null: there is no such kernel
 };
 
+template <class Arguments>
+void RunOn(const Device& device, bool reference, const Backends<Arguments>& backends,
+           const Arguments& arguments, const Context& context) {
+  if (device.kind == DeviceKind::kCuda) {
+    if (backends.cuda == nullptr)
+      throw Error(ErrorCode::kUnavailable, backends.name,
+                  "given arrays on " + Name(device) + ", it runs on the cpu only");
+    if (context.device() != device)
+      throw Error(
+          ErrorCode::kInvalidOption, backends.name,
+          "given arrays on " + Name(device) + " and a context on " + Name(context.device()));
+    return backends.cuda(arguments, context);
+  }
+  (reference ? backends.reference : backends.cpu)(arguments, context);
+}
+
 // `result` is an array that the operation writes: its device and type decide.
 template <class Arguments>
 void Run(const Backends<Arguments>& backends, const ConstView& result, const Arguments& arguments,
          const Context& context) {
-  if (result.device().kind == DeviceKind::kCuda) {
-    if (backends.cuda == nullptr)
-      throw Error(ErrorCode::kUnavailable, std::string(backends.name),
-                  "given arrays on " + Name(result.device()) + ", it runs on the cpu only");
-    return backends.cuda(arguments, context);
-  }
-  (result.type() == DataType::kF64 ? backends.reference : backends.cpu)(arguments, context);
+  RunOn(result.device(), result.type() == DataType::kF64, backends, arguments, context);
 }
 
 }  // namespace favor::kernels

@@ -1,31 +1,36 @@
-// Softmax attention of one head: O_i = Σ_j e^{s_ij} v_j / Σ_j e^{s_ij}, s_ij = scale·q_i·k_j, over
-// existing keys (and j ≤ i when causal). Keys stream past in blocks with a running maximum: O(L·d)
-// memory, never an L×L array.
+// Softmax attention: O_i = Σ_j e^{s_ij} v_j / Σ_j e^{s_ij}, s_ij = scale·q_i·k_j, over existing
+// keys (and those up to the query when causal), in O(L·d) memory; and its gradients: with P_ij =
+// exp(s_ij − log_sum_i), δ_i = −dO_i·O_i and dS_ij = P_ij (dO_i·v_j + δ_i),
+//
+//   dq_i = scale·Σ_j dS_ij k_j    dk_j = scale·Σ_i dS_ij q_i    dv_j = Σ_i P_ij dO_i
 #ifndef FAVOR_KERNELS_EXACT_ATTENTION_H_
 #define FAVOR_KERNELS_EXACT_ATTENTION_H_
 
-#include <cstdint>
-
-#include "favor/context.h"
-#include "favor/tensor.h"
-#include "kernels/linear_attention.h"
+#include "kernels/attention_problem.h"
+#include "kernels/backend.h"
 
 namespace favor::kernels {
 
-struct ExactRows {
-  ConstView queries, keys, values;  // [length, dim or value_dim], any type
-  const float* mask = nullptr;      // [key length]
-  double scale = 1;
-  bool causal = false;  // query i sees keys 0 … before + i
-  int64_t before = 0;   // keys that come before the first query
-};
-
 namespace reference {
-RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const OutputRows& out);
-}
+void ExactAttention(const AttentionArguments& a, const Context& context);
+void ExactAttentionBackward(const AttentionGradients& a, const Context& context);
+}  // namespace reference
 namespace cpu {
-RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const Context& context,
-                const OutputRows& out);
+void ExactAttention(const AttentionArguments& a, const Context& context);
+void ExactAttentionBackward(const AttentionGradients& a, const Context& context);
+}  // namespace cpu
+
+inline void ExactAttention(const AttentionArguments& a, const Context& context) {
+  Run<AttentionArguments>({.name = "exact attention",
+                           .reference = reference::ExactAttention,
+                           .cpu = cpu::ExactAttention},
+                          a.out, a, context);
+}
+inline void ExactAttentionBackward(const AttentionGradients& a, const Context& context) {
+  Run<AttentionGradients>({.name = "exact attention",
+                           .reference = reference::ExactAttentionBackward,
+                           .cpu = cpu::ExactAttentionBackward},
+                          a.grad_q, a, context);
 }
 
 }  // namespace favor::kernels

@@ -1,57 +1,138 @@
 // Exponents and factors of rows: E_r(x) = e(B ω_r·x) + norm_slope·‖x‖²/2 + A‖ω_r‖² and g_r(x),
-// nothing stabilised, and their gradients. All arrays are row-major: x [rows, d], exponents and
-// factors [rows, width].
+// nothing stabilised, and their gradients. Row maps make g from the row itself; their E is 0.
 #ifndef FAVOR_KERNELS_FEATURES_H_
 #define FAVOR_KERNELS_FEATURES_H_
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <vector>
 
-#include "favor/context.h"
+#include "kernels/backend.h"
 #include "kernels/map_table.h"
 #include "kernels/omega.h"
 
 namespace favor::kernels {
 
-// All that turns rows of one head into features.
-struct HeadFeatures {
-  const MapEntry* map = nullptr;
-  Omega omega;
-  double epsilon = 0;
-  double argument_scale = 1;         // B
-  double oprf_a = 0;                 // A
-  std::vector<double> squared_norm;  // [m], ‖ω_r‖²; of oprf only
-  std::vector<double> offset;        // [m], A‖ω_r‖²
-  std::vector<float> offset_f32;     // the same, rounded
-  double log_normalizer = 0;         // φ = exp(E + log_normalizer)·g
+namespace cpu {
+struct PackedOmega;  // cpu/packed_omega.h
+}
+namespace cuda {
+struct DeviceFeatures;  // cuda/features.cu
+}
 
-  int64_t Width() const { return omega.features * map->traits->info.parts; }
+// All that turns rows of one head into features; it points into a FeatureConstants.
+struct HeadFeatures {
+  const MapEntry* map;
+  int64_t dim, width;            // d, and the columns of φ
+  const Omega* omega = nullptr;  // null: a row map
+  const cpu::PackedOmega* packed_omega = nullptr;
+  const double* squared_norm = nullptr;  // [m], ‖ω_r‖²; of oprf only
+  double epsilon = 0;
+  double argument_scale = 1;  // B
+  double oprf_a = 0;          // A
+  double log_normalizer = 0;  // φ = exp(E + log_normalizer)·g
+
+  // A‖ω_r‖² of column `column` of φ.
+  double Offset(int64_t column) const {
+    return squared_norm == nullptr ? 0 : oprf_a * squared_norm[column % omega->features];
+  }
+  // Another A: B and the normaliser follow.
+  void SetOprfA(double a);
 };
 
-// Gives the head another A: B, offsets and normaliser follow.
-void SetOprfA(double a, HeadFeatures& head);
+// A map with ω and A of every head: arrays over heads, which a plan keeps once, and once more for
+// each GPU that uses it.
+class FeatureConstants {
+ public:
+  // One ω for each entry of `oprf_a`, or one for all of them; none for a row map. A is 0 for all
+  // maps but oprf.
+  FeatureConstants(const MapEntry& map, int64_t dim, double epsilon, std::vector<Omega> omega,
+                   std::vector<double> oprf_a);
+  ~FeatureConstants();
+  FeatureConstants(const FeatureConstants&) = delete;
+  FeatureConstants& operator=(const FeatureConstants&) = delete;
+
+  const MapEntry& map() const { return *map_; }
+  int64_t dim() const { return dim_; }
+  int64_t features() const { return omega_.empty() ? width_ : omega_[0].features; }  // m
+  int64_t width() const { return width_; }
+  double epsilon() const { return epsilon_; }
+  // Heads with constants of their own: all, or one that serves all.
+  int64_t entries() const { return static_cast<int64_t>(oprf_a_.size()); }
+  bool HasOmega() const { return !omega_.empty(); }
+  const Omega& OmegaOf(int64_t entry) const {
+    return omega_[omega_.size() == 1 ? 0 : static_cast<size_t>(entry)];
+  }
+  HeadFeatures Head(int64_t head) const;
+
+  int64_t Bytes() const;  // of ω and what belongs to it
+  // Whether features of both are the same numbers.
+  bool Equals(const FeatureConstants& other) const;
+
+  // The copy on the GPU of the context, made at first use.
+  const cuda::DeviceFeatures& OnGpu(const Context& context) const;
+
+ private:
+  const MapEntry* map_;
+  int64_t dim_, width_;
+  double epsilon_;
+  std::vector<Omega> omega_;                                     // [entries] or [1]
+  std::vector<std::unique_ptr<const cpu::PackedOmega>> packed_;  // like omega_
+  std::vector<std::vector<double>> squared_norm_;                // like omega_; of oprf only
+  std::vector<double> oprf_a_;                                   // [entries]
+
+  mutable std::mutex mutex_;
+  mutable std::map<int, std::shared_ptr<const cuda::DeviceFeatures>> on_gpu_;
+};
+
+// Rows of all heads: x [groups, length, dim], exponents and factors [groups, length, width], all
+// contiguous and of one type; group g is of head g mod `heads`.
+struct FeatureArguments {
+  const FeatureConstants& constants;
+  int64_t heads;
+  ConstView x;
+  View exponents, factors;
+};
+struct FeatureGradients {
+  const FeatureConstants& constants;
+  int64_t heads;
+  ConstView x, grad_exponents, grad_factors;
+  View grad_x;
+};
 
 namespace reference {
-void Features(const HeadFeatures& head, const double* x, int64_t rows, double* exponents,
-              double* factors);
-void FeaturesBackward(const HeadFeatures& head, const double* x, const double* grad_exponents,
-                      const double* grad_factors, int64_t rows, double* grad_x);
+void Features(const FeatureArguments& a, const Context& context);
+void FeaturesBackward(const FeatureGradients& a, const Context& context);
+// Single rows of one head.
+void FeaturesOf(const HeadFeatures& head, const double* x, double* exponents, double* factors);
+void FeatureGradientOf(const HeadFeatures& head, const double* x, const double* grad_exponents,
+                       const double* grad_factors, double* grad_x);
 }  // namespace reference
-
 namespace cpu {
-void Features(const HeadFeatures& head, const float* x, int64_t rows, const Context& context,
-              float* exponents, float* factors);
-void FeaturesBackward(const HeadFeatures& head, const float* x, const float* grad_exponents,
-                      const float* grad_factors, int64_t rows, const Context& context,
-                      float* grad_x);
+void Features(const FeatureArguments& a, const Context& context);
+void FeaturesBackward(const FeatureGradients& a, const Context& context);
 }  // namespace cpu
-
-// Pointers are to memory of the current GPU. A structured ω is applied as a dense matrix: at the
-// sizes of a head the tensor of ω fits in cache and products are free.
 namespace cuda {
-void Features(const HeadFeatures& head, const float* x, int64_t rows, float* exponents,
-              float* factors);
+void Features(const FeatureArguments& a, const Context& context);
+std::shared_ptr<const DeviceFeatures> CopyFeatures(const FeatureConstants& constants,
+                                                   const Context& context);
 }  // namespace cuda
+
+inline void Features(const FeatureArguments& a, const Context& context) {
+  Run<FeatureArguments>({.name = "features",
+                         .reference = reference::Features,
+                         .cpu = cpu::Features,
+                         .cuda = cuda::Features},
+                        a.exponents, a, context);
+}
+inline void FeaturesBackward(const FeatureGradients& a, const Context& context) {
+  Run<FeatureGradients>({.name = "gradients of features",
+                         .reference = reference::FeaturesBackward,
+                         .cpu = cpu::FeaturesBackward},
+                        a.grad_x, a, context);
+}
 
 }  // namespace favor::kernels
 

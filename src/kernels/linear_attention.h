@@ -1,5 +1,5 @@
-// Linear attention of one head on the prefix state: append keys, read queries, and the causal pass
-// in chunks.
+// Linear attention on prefix states (prefix_state.h): a whole call, and its parts for states that
+// outlive a call.
 //
 // Within a causal chunk the maxima c_r cover keys that its first rows may not see. A row whose
 // denominator falls under 2⁻⁹⁰ for that reason is recomputed with half the chunk, down to single
@@ -7,109 +7,76 @@
 #ifndef FAVOR_KERNELS_LINEAR_ATTENTION_H_
 #define FAVOR_KERNELS_LINEAR_ATTENTION_H_
 
-#include <cstdint>
-
-#include "core/element.h"
-#include "favor/context.h"
-#include "favor/tensor.h"
+#include "kernels/attention_problem.h"
+#include "kernels/backend.h"
 #include "kernels/features.h"
 #include "kernels/prefix_state.h"
 
 namespace favor::kernels {
 
-// One head of the keys' side. Rows act on the map as (k − mean)·sqrt_scale.
-struct KeyRows {
-  ConstView keys;                // [length, dim], any type
-  ConstView values;              // [length, value_dim]
-  const float* mask = nullptr;   // [length], 0: the key does not exist; null: all do
-  const double* mean = nullptr;  // [dim] or null
-  double sqrt_scale = 1;
-};
+// What linear attention needs besides arrays: constants of every head, from a plan or a call.
+struct LinearHeads {
+  const FeatureConstants& features;
+  ConstView oprf_a;    // f64 [batch, heads]: A of this call; none: that of `features`
+  ConstView key_mean;  // f64 [batch, heads, dim], subtracted from keys; none: keys as they are
 
-struct QueryRows {
-  ConstView queries;  // [length, dim], any type
-  double sqrt_scale = 1;
-  const double* key_mean = nullptr;  // what was subtracted from the keys, [dim] or null
-
-  // scale·q·mean, by which centred keys lower the logarithm of every sum.
-  double MeanShift(int64_t row) const {
-    if (key_mean == nullptr) return 0;
-    double dot = 0;
-    for (int64_t i = 0; i < queries.size(1); ++i) {
-      dot += ElementAt(queries, row, i) * key_mean[i];
-    }
-    return sqrt_scale * sqrt_scale * dot;
+  HeadFeatures Features(const AttentionProblem& problem, int64_t group) const {
+    HeadFeatures head = features.Head(problem.Head(group));
+    if (!oprf_a.empty()) head.SetOprfA(problem.OfQueries(oprf_a, group).Data<double>()[0]);
+    return head;
+  }
+  // [dim] or null.
+  const double* KeyMean(const AttentionProblem& problem, int64_t group) const {
+    return key_mean.empty() ? nullptr : problem.OfQueries(key_mean, group).Data<double>();
   }
 };
 
-// Of values and gradients: sums over millions of keys stay within float.
-constexpr double kLargestValue = 1e30;
-// Of scale·‖x‖²: up to here differences of exponents, kept in double, still mean something. Beyond,
-// attention has one key only.
-constexpr double kLargestNorm = 1e15;
-constexpr int64_t kDefaultChunk = 60;  // rows of a causal chunk
-
-// What became of the rows of a call.
-struct [[nodiscard]] RowCounts {
-  int64_t nonpositive = 0;  // denominators ≤ 0, possible with signed maps: such an output row is 0
-  int64_t empty = 0;        // rows without any key: 0 too
-  int64_t unusable = 0;     // rows of arguments or results that are not finite or out of range
-
-  RowCounts& operator+=(const RowCounts& other) {
-    nonpositive += other.nonpositive;
-    empty += other.empty;
-    unusable += other.unusable;
-    return *this;
-  }
+// Sums before the division, f64: e^{log_scale}·numerator and e^{log_scale}·denominator are the true
+// sums (query norms and normalisers included), so that reads of several states combine.
+struct StateParts {
+  View log_scale;    // [batch · heads, query_length]
+  View numerator;    // [batch · heads, query_length, value_dim]
+  View denominator;  // [batch · heads, query_length]
 };
 
-// Where results go. `output` is N/D, or N·exp(ρ + 2·log_normalizer) when not normalised. The parts
-// are optional: ρ is the true logarithm (query norms and normalisers included), so that reads of
-// several states combine.
-struct OutputRows {
-  View output;  // [length, value_dim] f32 or f64; null data: not wanted
-  bool normalize = true;
-  double* log_scale = nullptr;    // [length], ρ
-  double* numerator = nullptr;    // [length, value_dim]
-  double* denominator = nullptr;  // [length]
-  // [length], what a backward pass needs: log Σ_j K(q, k_j), normalisers included; 0 when not
-  // normalised; +∞ where the output row is 0 by definition.
-  double* log_sum = nullptr;
+struct LinearArguments {
+  AttentionArguments call;
+  LinearHeads heads;
+  // [batch · heads]. LinearAttention: if given, a causal call continues from them and they move to
+  // its end; a bidirectional call leaves the states of all keys there (its backward call reads
+  // them). LinearAppend: keys join them. LinearRead: queries read them.
+  PrefixStates states{};
+  StateParts parts{};  // of LinearRead, instead of `out`
 };
 
-// One head of a call: its map, its rows and how to go through them. Rows that a kernel does not
-// read may be left out.
-struct LinearHead {
-  const HeadFeatures& features;
-  const Context& context;
-  QueryRows queries = {};
-  KeyRows keys = {};
-  int64_t chunk = kDefaultChunk;
-};
-
-// Rows begin … end − 1.
-struct RowRange {
-  int64_t begin, end;
-
-  int64_t count() const { return end - begin; }
-};
-
-//   AppendKeys    adds keys to the state
-//   ReadQueries   attention of queries to what the state holds
-//   Causal        rows after those in `state`, which moves on to the end of the range
+// Every operation that moves states does nothing at all if the tally counted unusable rows before:
+// a check that ran first refuses a call without a word from the host.
 namespace reference {  // token by token, in double
-RowCounts AppendKeys(const LinearHead& head, RowRange range, PrefixState& state);
-RowCounts ReadQueries(const LinearHead& head, RowRange range, const PrefixState& state,
-                      const OutputRows& out);
-RowCounts Causal(const LinearHead& head, RowRange range, PrefixState& state, const OutputRows& out);
-}  // namespace reference
-
+void LinearAttention(const LinearArguments& a, const Context& context);
+}
 namespace cpu {  // in panels; a causal call `chunk` rows at a time
-RowCounts AppendKeys(const LinearHead& head, RowRange range, PrefixState& state);
-RowCounts ReadQueries(const LinearHead& head, RowRange range, const PrefixState& state,
-                      const OutputRows& out);
-RowCounts Causal(const LinearHead& head, RowRange range, PrefixState& state, const OutputRows& out);
+void LinearAttention(const LinearArguments& a, const Context& context);
+void LinearAppend(const LinearArguments& a, const Context& context);
+void LinearRead(const LinearArguments& a, const Context& context);
 }  // namespace cpu
+
+inline void LinearAttention(const LinearArguments& a, const Context& context) {
+  Run<LinearArguments>({.name = "linear attention",
+                        .reference = reference::LinearAttention,
+                        .cpu = cpu::LinearAttention},
+                       a.call.out, a, context);
+}
+// States are f64 on every backend: their device alone decides.
+inline void LinearAppend(const LinearArguments& a, const Context& context) {
+  RunOn<LinearArguments>(a.states.tokens.device(), /*reference=*/false,
+                         {.name = "state", .reference = nullptr, .cpu = cpu::LinearAppend}, a,
+                         context);
+}
+inline void LinearRead(const LinearArguments& a, const Context& context) {
+  RunOn<LinearArguments>(a.states.tokens.device(), /*reference=*/false,
+                         {.name = "state", .reference = nullptr, .cpu = cpu::LinearRead}, a,
+                         context);
+}
 
 }  // namespace favor::kernels
 

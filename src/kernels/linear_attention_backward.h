@@ -1,4 +1,4 @@
-// Gradients of linear attention of one head, on exponents, so that no scale can over- or underflow.
+// Gradients of linear attention, on exponents, so that no scale can over- or underflow.
 //
 // With log_sum_i = log Σ_j K(q_i, k_j) of the forward pass, the normalised weight of feature r
 // between query i and key j is P = exp(E^q_ir + E^k_jr − log_sum_i) g^q_ir g^k_jr, and with
@@ -12,55 +12,30 @@
 #ifndef FAVOR_KERNELS_LINEAR_ATTENTION_BACKWARD_H_
 #define FAVOR_KERNELS_LINEAR_ATTENTION_BACKWARD_H_
 
-#include <cstdint>
-
-#include "favor/tensor.h"
 #include "kernels/linear_attention.h"
-#include "kernels/prefix_state.h"
 
 namespace favor::kernels {
 
-// What comes back for the rows of one head, and where gradients go.
-struct GradientRows {
-  ConstView grad_output;            // [query length, value_dim], any type
-  const double* log_sum = nullptr;  // [query length]; +∞: the row takes part in nothing
-  const double* delta = nullptr;    // [query length]: −dO·O, 0 when not normalised
-  bool normalized = true;
-  View grad_queries, grad_keys, grad_values;  // f32 or f64; null data: not wanted
-  bool add_to_keys = false;  // add to grad_keys and grad_values instead of storing there
+struct LinearGradients {
+  AttentionGradients call;
+  LinearHeads heads;
+  PrefixStates states{};  // of all keys, as a bidirectional forward call left them
+  bool own_mean = false;  // key_mean is that of the call's own keys: it is differentiated too
 };
 
-// All return the rows that they could not compute with. States:
-//   QueryGradients   reads `state`, all keys; adds the queries to `adjoint`, whose c is −state.c
-//   KeyGradients     reads `adjoint`, all queries
-//   AppendQueries    adds queries to an adjoint with maxima of its own
-//   Causal…          `state` holds the keys before the range and moves on to its end; `adjoint`
-//                    holds the queries behind the range and moves back to its begin
 namespace reference {
-RowCounts QueryGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
-                         const PrefixState& state, PrefixState& adjoint);
-RowCounts KeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
-                       const PrefixState& adjoint);
-RowCounts AppendQueries(const LinearHead& head, const GradientRows& gradients, RowRange range,
-                        PrefixState& adjoint);
-RowCounts CausalQueryGradients(const LinearHead& head, const GradientRows& gradients,
-                               RowRange range, PrefixState& state);
-RowCounts CausalKeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
-                             PrefixState& adjoint);
-}  // namespace reference
-
+void LinearAttentionBackward(const LinearGradients& a, const Context& context);
+}
 namespace cpu {
-RowCounts QueryGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
-                         const PrefixState& state, PrefixState& adjoint);
-RowCounts KeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
-                       const PrefixState& adjoint);
-RowCounts AppendQueries(const LinearHead& head, const GradientRows& gradients, RowRange range,
-                        PrefixState& adjoint);
-RowCounts CausalQueryGradients(const LinearHead& head, const GradientRows& gradients,
-                               RowRange range, PrefixState& state);
-RowCounts CausalKeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
-                             PrefixState& adjoint);
-}  // namespace cpu
+void LinearAttentionBackward(const LinearGradients& a, const Context& context);
+}
+
+inline void LinearAttentionBackward(const LinearGradients& a, const Context& context) {
+  Run<LinearGradients>({.name = "linear attention",
+                        .reference = reference::LinearAttentionBackward,
+                        .cpu = cpu::LinearAttentionBackward},
+                       a.call.grad_q, a, context);
+}
 
 }  // namespace favor::kernels
 

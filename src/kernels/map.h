@@ -6,15 +6,24 @@
 //   Factor(u, part, epsilon), FactorSlope      g(u) and dg/du
 //   Theory(pair, law)                          moments of φ(x)·φ(y): kernel and variance
 //
+//
 // where u = B·ω_r·x, and the exponent of the feature is E_r(x) = e(u) + norm_slope·‖x‖²/2 +
 // A·‖ω_r‖² (A and B are 0 and 1 for all maps but oprf). A map with two parts has 2m features, the
 // second part after the first. Formulas are written once, here, and serve reference, CPU and GPU.
+//
+// A row map (struct of RowMap) has no ω: it makes all of its factors from the scaled row itself,
+// and its exponents are 0.
+//
+//   Width(dim)                                 columns of φ
+//   Factors(x, dim, factors)                   [dim] → [width]
+//   Backward(x, dim, grad_factors, grad_x)     back
 #ifndef FAVOR_KERNELS_MAP_H_
 #define FAVOR_KERNELS_MAP_H_
 
 #include <cmath>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include "favor/maps.h"
 #include "kernels/portable.h"
@@ -77,6 +86,13 @@ struct TrigonometricMap {
     return part == 0 ? Cosine(u) : -Sine(u);
   }
 };
+
+// What is common to row maps: features are factors, and nothing is random.
+struct RowMap {
+  static constexpr bool kFlat = true;
+};
+template <class Map>
+inline constexpr bool kIsRowMap = std::is_base_of_v<RowMap, Map>;
 
 constexpr double kGeneralizedEpsilon = 1e-3;  // the default of the published code
 

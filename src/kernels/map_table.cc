@@ -1,8 +1,7 @@
 #include "kernels/map_table.h"
 
-#include <vector>
-
 #include <type_traits>
+#include <vector>
 
 #include "maps_includes.h"
 
@@ -39,13 +38,24 @@ void Backward(const MapTile<T>& tile, const T* grad_exponents, const T* grad_fac
 
 template <class Map>
 constexpr MapEntry Entry(int index) {
-  return {.traits = &Map::kTraits,
-          .index = index,
-          .theory = &Map::Theory,
-          .linear = std::is_base_of_v<LinearExponentMap, Map>,
-          .flat = Map::kFlat,
-          .evaluate = &Evaluate<Map, double>,
-          .backward = &Backward<Map, double>};
+  if constexpr (kIsRowMap<Map>) {
+    return {.traits = &Map::kTraits,
+            .index = index,
+            .theory = &Map::Theory,
+            .linear = false,
+            .flat = true,
+            .row = {.width = &Map::Width,
+                    .evaluate = &Map::template Factors<double>,
+                    .backward = &Map::template Backward<double>}};
+  } else {
+    return {.traits = &Map::kTraits,
+            .index = index,
+            .theory = &Map::Theory,
+            .linear = std::is_base_of_v<LinearExponentMap, Map>,
+            .flat = Map::kFlat,
+            .evaluate = &Evaluate<Map, double>,
+            .backward = &Backward<Map, double>};
+  }
 }
 
 enum MapIndex : int {

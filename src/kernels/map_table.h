@@ -23,6 +23,14 @@ struct MapTile {
   T epsilon;
 };
 
+// A row map in double: factors [width] of a row x [dim], and grad_x from their gradients.
+struct RowMapFunctions {
+  int64_t (*width)(int64_t dim) = nullptr;
+  void (*evaluate)(const double* x, int64_t dim, double* factors) = nullptr;
+  void (*backward)(const double* x, int64_t dim, const double* grad_factors,
+                   double* grad_x) = nullptr;
+};
+
 struct MapEntry {
   const MapTraits* traits;
   int index;  // in AllMaps(): how a GPU kernel names the map
@@ -34,6 +42,13 @@ struct MapEntry {
   // grad_u [m, lanes] from gradients with respect to exponents and factors, [parts·m, lanes].
   void (*backward)(const MapTile<double>&, const double* grad_exponents, const double* grad_factors,
                    double* grad_u);
+  RowMapFunctions row;  // of row maps, which have neither of the two above
+
+  bool IsRowMap() const { return row.width != nullptr; }
+  // Columns of φ from `features` rows of ω, or from a row alone.
+  int64_t Width(int64_t features, int64_t dim) const {
+    return IsRowMap() ? row.width(dim) : features * traits->info.parts;
+  }
 };
 
 std::span<const MapEntry> AllMaps();             // in order of their file names

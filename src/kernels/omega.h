@@ -7,13 +7,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/aligned.h"
-
 namespace favor::kernels {
 
 // One factor of a structured block, acting on a vector of `padded_dim` elements.
 struct OmegaStage {
-  enum class Kind {
+  enum class Factor {
     kSigns,     // y_i ← ±y_i: padded_dim parameters ±1
     kHadamard,  // y ← H y, H_ij = (−1)^{popcount(i & j)}: no parameters; padded_dim is a power of
                 // two
@@ -21,7 +19,7 @@ struct OmegaStage {
                  // order of i: padded_dim/2 pairs (cos, sin): y_i ← cos·y_i − sin·y_j, y_j ←
                  // sin·y_i + cos·y_j
   };
-  Kind kind;
+  Factor factor;
   int64_t stride = 0;
   int64_t first_parameter = 0;  // of a block's parameters
 };
@@ -34,16 +32,12 @@ struct Omega {
   int64_t padded_dim = 0;
 
   std::vector<double> dense;  // [m, d]; empty for a structured ω
-  // The same rounded, as the CPU kernels read it (cpu/simd/gemm_types.h): ω in rows of RowStep(d),
-  // ωᵀ in rows of RowStep(m).
-  AlignedVector<float> rows_f32, columns_f32;
 
   std::vector<OmegaStage> stages;  // the same for every block; none: the identity
   std::vector<std::vector<float>> block_parameters;
   std::vector<float> row_scale;  // [m]
 
   bool IsDense() const { return !dense.empty(); }
-  void SetDense(std::vector<double> values);  // [m, d]; features and dim are set
 };
 
 }  // namespace favor::kernels

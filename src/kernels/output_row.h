@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/element.h"
-#include "kernels/linear_attention.h"
+#include "kernels/head_rows.h"
 
 namespace favor::kernels {
 

@@ -5,54 +5,65 @@
 // Reading it with a query: F_r = E_r(q) + c_r, ρ = max_r F_r, w_r = exp(F_r − ρ) g_r(q), N = Σ_r
 // w_r S_r, D = Σ_r w_r z_r. For positive maps z_r ≥ 1 for every feature and one w_r is 1: D ≥ 1
 // without an epsilon, at any norm. States merge associatively.
+//
+// Sums are double: a float that has grown over a million keys no longer feels the next one.
 #ifndef FAVOR_KERNELS_PREFIX_STATE_H_
 #define FAVOR_KERNELS_PREFIX_STATE_H_
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <limits>
-#include <vector>
+#include <span>
+
+#include "favor/tensor.h"
 
 namespace favor::kernels {
 
-// Sums are double: a float that has grown over a million keys no longer feels the next one. They
-// are m·(value_dim + 1) numbers a head.
+constexpr int64_t kMostTokens = int64_t{1} << 53;  // counts are doubles on every device
+
+// The state of one head on the CPU: a part of a PrefixStates.
 struct PrefixState {
-  PrefixState() = default;
-  PrefixState(int64_t features_width, int64_t values)
-      : width(features_width),
-        value_dim(values),
-        c(static_cast<size_t>(width), -std::numeric_limits<double>::infinity()),
-        s(static_cast<size_t>(width * value_dim), 0.0),
-        z(static_cast<size_t>(width), 0.0) {}
+  int64_t width, value_dim;
+  double* tokens;       // keys that exist (not masked)
+  std::span<double> c;  // [width]; −∞ before the first key
+  std::span<double> z;  // [width]
+  double* s;            // [width, value_dim]
 
-  bool IsEmpty() const { return tokens == 0; }
+  bool IsEmpty() const { return *tokens == 0; }
   static int64_t Bytes(int64_t width, int64_t value_dim) { return width * (value_dim + 2) * 8; }
-
-  int64_t width = 0;
-  int64_t value_dim = 0;
-  int64_t tokens = 0;     // keys that exist (not masked)
-  std::vector<double> c;  // [width]; −∞ before the first key
-  std::vector<double> s;  // [width, value_dim]
-  std::vector<double> z;  // [width]
 };
 
-// Turns `state` into the state of its keys and of `other`'s.
-inline void MergeInto(const PrefixState& other, PrefixState& state) {
-  if (other.IsEmpty()) return;
-  for (int64_t r = 0; r < state.width; ++r) {
-    const auto i = static_cast<size_t>(r);
-    const double c = std::max(state.c[i], other.c[i]);
-    const double mine = std::exp(state.c[i] - c), theirs = std::exp(other.c[i] - c);
-    state.c[i] = c;
-    state.z[i] = mine * state.z[i] + theirs * other.z[i];
-    double* s = state.s.data() + r * state.value_dim;
-    const double* o = other.s.data() + r * state.value_dim;
-    for (int64_t v = 0; v < state.value_dim; ++v) s[v] = mine * s[v] + theirs * o[v];
-  }
-  state.tokens += other.tokens;
-}
+// States of many heads, in the memory of one device.
+struct PrefixStates {
+  View tokens;  // f64 [groups], whole numbers
+  View c, z;    // f64 [groups, width]
+  View s;       // f64 [groups, width, value_dim]
+
+  bool empty() const { return tokens.empty(); }
+  int64_t groups() const { return tokens.size(0); }
+  // Of group `group`; on the CPU only.
+  PrefixState At(int64_t group) const;
+  PrefixStates Range(int64_t begin, int64_t count) const;
+};
+
+// States that own their memory; without a key at first.
+class StateTensors {
+ public:
+  StateTensors() = default;
+  StateTensors(int64_t groups, int64_t width, int64_t value_dim);
+
+  PrefixStates views() const { return views_; }
+  bool empty() const { return views_.empty(); }
+  int64_t Bytes() const;  // of c, z and s
+  StateTensors Clone() const;
+
+ private:
+  PrefixStates MakeViews();
+
+  Tensor tokens_, c_, z_, s_;
+  PrefixStates views_;
+};
+
+// Turns `state` into the state of its keys and, behind them, of `later`'s.
+void MergeInto(const PrefixState& later, const PrefixState& state);
 
 }  // namespace favor::kernels
 

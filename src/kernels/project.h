@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "favor/context.h"
+#include "kernels/cpu/packed_omega.h"
 #include "kernels/omega.h"
 
 namespace favor::kernels {
@@ -22,9 +23,10 @@ std::vector<double> DenseRows(const Omega& omega);
 }  // namespace reference
 
 namespace cpu {
-void Project(const Omega& omega, const float* x, int64_t rows, const Context& context, float* u);
-void ProjectTranspose(const Omega& omega, const float* grad_u, int64_t rows, const Context& context,
-                      float* grad_x);
+void Project(const PackedOmega& packed, const float* x, int64_t rows, const Context& context,
+             float* u);
+void ProjectTranspose(const PackedOmega& packed, const float* grad_u, int64_t rows,
+                      const Context& context, float* grad_x);
 }  // namespace cpu
 
 }  // namespace favor::kernels

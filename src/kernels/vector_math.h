@@ -26,7 +26,7 @@ inline float Select(bool condition, float yes, float no) { return condition ? ye
 inline float Exp(float x) {
   x = Select(x < kLeastExpArgument, kLeastExpArgument, x);
   x = Select(x > kLargestExpArgument, kLargestExpArgument, x);
-  const float n = (x * kLog2E + kRound) - kRound;
+  const float shifted = x * kLog2E + kRound, n = shifted - kRound;
   const float r = (x - n * kLn2High) - n * kLn2Low;
   float p = kExpCoefficients[4];
   p = p * r + kExpCoefficients[3];
@@ -34,7 +34,9 @@ inline float Exp(float x) {
   p = p * r + kExpCoefficients[1];
   p = p * r + kExpCoefficients[0];
   const float e = 1 + (r + r * r * p);
-  return e * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
+  // The low bits of `shifted` are n: moved up, they are the exponent of 2ⁿ. (NaN stays NaN; as an
+  // integer it would be undefined.)
+  return e * std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127) << 23);
 }
 
 // ln(1 + x) for 0 ≤ x ≤ 1: 2·atanh(x/(2 + x)). Absolute error below 1.4e-7.

@@ -12,7 +12,11 @@ namespace {
 
 }  // namespace
 
-void Features(const HeadFeatures&, const float*, int64_t, float*, float*) { Refuse("features"); }
+struct DeviceFeatures {};
+std::shared_ptr<const DeviceFeatures> CopyFeatures(const FeatureConstants&, const Context&) {
+  Refuse("features");
+}
+void Features(const FeatureArguments&, const Context&) { Refuse("features"); }
 void LayerNorm(const LayerNormArguments&, const Context&) { Refuse("layer norm"); }
 void LayerNormBackward(const LayerNormGradients&, const Context&) { Refuse("layer norm"); }
 

@@ -2,19 +2,18 @@
 
 #include <algorithm>
 
-#include "attention/kinds.h"
+#include "attention/attend.h"
+#include "favor/random.h"
 
 namespace favor::layers {
 
 MultiHeadAttention::MultiHeadAttention(ParameterSet& parameters, const std::string& name,
-                                       const AttentionShape& shape, const AttentionOptions& options,
-                                       double output_gain)
+                                       const AttentionShape& shape, double output_gain)
     : shape_(shape),
-      options_(options),
-      query_(MakeProjection(parameters, name + ".query", shape.width)),
-      key_(MakeProjection(parameters, name + ".key", shape.kv_width())),
-      value_(MakeProjection(parameters, name + ".value", shape.kv_width())),
-      output_(parameters, name + ".output", shape.width, shape.width, output_gain) {}
+      query_(MakeProjection(parameters, name + ".query", shape.query_columns)),
+      key_(MakeProjection(parameters, name + ".key", shape.key_columns)),
+      value_(MakeProjection(parameters, name + ".value", shape.value_columns)),
+      output_(parameters, name + ".output", shape.output_columns, shape.width, output_gain) {}
 
 MultiHeadAttention::Projection MultiHeadAttention::MakeProjection(ParameterSet& parameters,
                                                                   const std::string& name,
@@ -23,7 +22,7 @@ MultiHeadAttention::Projection MultiHeadAttention::MakeProjection(ParameterSet& 
                         .convolution = {}};
   if (shape_.convolution > 0)
     projection.convolution.emplace(parameters, name + "_convolution", shape_.convolution, columns,
-                                   options_.causal);
+                                   shape_.groups[0].options.causal);
   return projection;
 }
 
@@ -56,19 +55,25 @@ void MultiHeadAttention::Projection::Backward(const Context& context, const Sequ
 }
 
 void MultiHeadAttention::Redraw(uint64_t seed, uint64_t redraw) {
-  if (!attention::FindKind(options_.attention).takes_plan) return;
-  options_.plan = FeaturePlan::Draw(options_.features, shape_.heads, shape_.dim(), seed, redraw);
+  for (size_t i = 0; i < shape_.groups.size(); ++i) {
+    HeadGroup& group = shape_.groups[i];
+    if (!attention::FindKind(group.options.attention).TakesPlan()) continue;
+    // A layer of one group draws from the seed itself.
+    const uint64_t own = i == 0 ? seed : RandomStream(seed, "omega of groups").Bits(i);
+    group.options.plan =
+        FeaturePlan::Draw(group.options.features, group.heads, group.dim, own, redraw);
+  }
 }
 
 MultiHeadAttention::Activations MultiHeadAttention::Plan(Arena& arena, int64_t tokens) const {
-  Activations a{.q = arena.Take({tokens, shape_.width}),
-                .k = arena.Take({tokens, shape_.kv_width()}),
-                .v = arena.Take({tokens, shape_.kv_width()}),
-                .attended = arena.Take({tokens, shape_.width})};
+  Activations a{.q = arena.Take({tokens, shape_.query_columns}),
+                .k = arena.Take({tokens, shape_.key_columns}),
+                .v = arena.Take({tokens, shape_.value_columns}),
+                .attended = arena.Take({tokens, shape_.output_columns})};
   if (shape_.convolution > 0) {
-    a.projected_q = arena.Take({tokens, shape_.width});
-    a.projected_k = arena.Take({tokens, shape_.kv_width()});
-    a.projected_v = arena.Take({tokens, shape_.kv_width()});
+    a.projected_q = arena.Take({tokens, shape_.query_columns});
+    a.projected_k = arena.Take({tokens, shape_.key_columns});
+    a.projected_v = arena.Take({tokens, shape_.value_columns});
   }
   return a;
 }
@@ -76,76 +81,93 @@ MultiHeadAttention::Activations MultiHeadAttention::Plan(Arena& arena, int64_t t
 MultiHeadAttention::Workspace MultiHeadAttention::PlanWorkspace(Arena& arena, int64_t tokens,
                                                                 bool training) const {
   if (!training) return {};
-  Workspace w{.grad_attended = arena.Take({tokens, shape_.width}),
-              .grad_q = arena.Take({tokens, shape_.width}),
-              .grad_k = arena.Take({tokens, shape_.kv_width()}),
-              .grad_v = arena.Take({tokens, shape_.kv_width()}),
+  Workspace w{.grad_attended = arena.Take({tokens, shape_.output_columns}),
+              .grad_q = arena.Take({tokens, shape_.query_columns}),
+              .grad_k = arena.Take({tokens, shape_.key_columns}),
+              .grad_v = arena.Take({tokens, shape_.value_columns}),
               .grad_convolved = {}};
-  if (shape_.convolution > 0) w.grad_convolved = arena.Take({tokens, shape_.width});
+  if (shape_.convolution > 0) {
+    w.grad_convolved = arena.Take(
+        {tokens, std::max({shape_.query_columns, shape_.key_columns, shape_.value_columns})});
+  }
   return w;
 }
 
 int64_t MultiHeadAttention::RecordBytes(int64_t batch, int64_t length) const {
-  int64_t bytes = batch * shape_.heads * length * static_cast<int64_t>(sizeof(double));
-  if (!attention::FindKind(options_.attention).takes_plan || options_.causal) return bytes;
-  // One state a head: S, z and c in double.
-  const auto map = std::ranges::find(Maps(), options_.features.map, &FeatureMapInfo::name);
-  const int64_t columns = options_.features.features * (map == Maps().end() ? 1 : map->parts);
-  return bytes +
-         batch * shape_.heads * columns * (shape_.dim() + 2) * static_cast<int64_t>(sizeof(double));
+  int64_t bytes = 0;
+  for (const HeadGroup& group : shape_.groups) {
+    bytes += batch * group.heads * length * static_cast<int64_t>(sizeof(double)) +
+             attention::FindKind(group.options.attention)
+                 .RecordBytes({.batch = batch,
+                               .heads = group.heads,
+                               .kv_heads = group.kv_heads,
+                               .dim = group.dim,
+                               .value_dim = group.value_dim},
+                              group.options);
+  }
+  return bytes;
 }
 
-AttentionOptions MultiHeadAttention::OptionsFor(const Rows& rows, DataType type) const {
-  AttentionOptions options = options_;
+attention::Call MultiHeadAttention::CallOf(const HeadGroup& group, const Rows& rows,
+                                           const Activations& a, const Context& context) const {
+  AttentionOptions options = group.options;
   options.key_mask = rows.sequences.mask;
-  options.reference = type == DataType::kF64;
-  return options;
+  options.reference = a.q.type() == DataType::kF64;
+  const int64_t length = rows.sequences.length;
+  return attention::CheckCall(
+      {group.Queries(a.q, length), group.Keys(a.k, length), group.Values(a.v, length)}, options,
+      context);
 }
 
 void MultiHeadAttention::Forward(const Context& context, const Rows& rows, ConstView x,
-                                 Activations& a, bool training, View y) const {
+                                 Activations& a, bool training, TallyEntry* tally, View y) const {
   const Sequences& sequences = rows.sequences;
-  AttentionMemory* memory = rows.memory;
-  if (memory == nullptr) {
+  if (rows.cache == nullptr) {
     query_.Forward(context, sequences, x, a.projected_q, a.q);
     key_.Forward(context, sequences, x, a.projected_k, a.k);
     value_.Forward(context, sequences, x, a.projected_v, a.v);
   } else {
-    query_.Continue(context, x, a.projected_q, memory->query_tail(), a.q);
-    key_.Continue(context, x, a.projected_k, memory->key_tail(), a.k);
-    value_.Continue(context, x, a.projected_v, memory->value_tail(), a.v);
+    query_.Continue(context, x, a.projected_q, rows.cache->query_tail(), a.q);
+    key_.Continue(context, x, a.projected_k, rows.cache->key_tail(), a.k);
+    value_.Continue(context, x, a.projected_v, rows.cache->value_tail(), a.v);
   }
   if (rows.rotary != nullptr) {
     rows.rotary->Rotate(context, sequences.length, /*back=*/false, a.q);
     rows.rotary->Rotate(context, sequences.length, /*back=*/false, a.k);
   }
-  const auto heads = [&](const View& view) {
-    return AsHeads(view, sequences.batch, sequences.length, shape_.dim());
-  };
-  if (memory != nullptr) {
-    memory->Attend(context, a.q, a.k, a.v, a.attended);
+  if (rows.cache != nullptr) {
+    rows.cache->Attend(context, a.q, a.k, a.v, tally, a.attended);
   } else {
-    AttendInto({heads(a.q), heads(a.k), heads(a.v)}, OptionsFor(rows, x.type()), context,
-               heads(a.attended), {.record = training ? &a.record : nullptr});
+    a.records.clear();
+    for (const HeadGroup& group : shape_.groups) {
+      const attention::Call call = CallOf(group, rows, a, context);
+      if (training) a.records.emplace_back(call);
+      attention::Forward(call,
+                         {.out = group.Outputs(a.attended, sequences.length),
+                          .record = training ? &a.records.back() : nullptr,
+                          .tally = tally},
+                         context);
+    }
   }
   output_.Forward(context, a.attended, y);
 }
 
 void MultiHeadAttention::Backward(const Context& context, const Rows& rows, ConstView x,
                                   const Activations& a, const Workspace& w, ConstView grad_y,
-                                  View grad_x) {
+                                  TallyEntry* tally, View grad_x) {
   const Sequences& sequences = rows.sequences;
+  const int64_t length = sequences.length;
   output_.Backward(context, a.attended, grad_y, w.grad_attended);
-  const auto heads = [&](const View& view) {
-    return AsHeads(view, sequences.batch, sequences.length, shape_.dim());
-  };
-  AttendBackwardInto({.q = heads(a.q),
-                      .k = heads(a.k),
-                      .v = heads(a.v),
-                      .out = heads(a.attended),
-                      .grad_out = heads(w.grad_attended)},
-                     OptionsFor(rows, x.type()), context, &a.record,
-                     {heads(w.grad_q), heads(w.grad_k), heads(w.grad_v)});
+  for (size_t i = 0; i < shape_.groups.size(); ++i) {
+    const HeadGroup& group = shape_.groups[i];
+    attention::Backward(CallOf(group, rows, a, context), a.records[i],
+                        {.out = group.Outputs(a.attended, length),
+                         .grad_out = group.Outputs(w.grad_attended, length),
+                         .grad_q = group.Queries(w.grad_q, length),
+                         .grad_k = group.Keys(w.grad_k, length),
+                         .grad_v = group.Values(w.grad_v, length)},
+                        tally, context);
+  }
   if (rows.rotary != nullptr) {
     rows.rotary->Rotate(context, sequences.length, /*back=*/true, w.grad_q);
     rows.rotary->Rotate(context, sequences.length, /*back=*/true, w.grad_k);

@@ -4,11 +4,14 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "attention/record.h"
 #include "favor/attention.h"
 #include "layers/arena.h"
-#include "layers/attention_memory.h"
+#include "layers/attention_cache.h"
 #include "layers/convolution.h"
+#include "layers/head_groups.h"
 #include "layers/linear.h"
 #include "layers/positions.h"
 
@@ -16,22 +19,22 @@ namespace favor::layers {
 
 class MultiHeadAttention {
  public:
-  // `options` says which attention; its plan is drawn by Redraw.
+  // Groups of heads say which attention; plans are drawn by Redraw. All groups are causal or none.
   MultiHeadAttention(ParameterSet& parameters, const std::string& name, const AttentionShape& shape,
-                     const AttentionOptions& options, double output_gain);
+                     double output_gain);
 
   // Draws ω anew: a pure function of (seed, redraw). Nothing to do for other attention.
   void Redraw(uint64_t seed, uint64_t redraw);
 
   struct Activations {
-    View q, k, v, attended;  // [tokens, width or kv_width]; q and k after rotation
+    View q, k, v, attended;                      // [tokens, columns]; q and k after rotation
     View projected_q, projected_k, projected_v;  // before convolution; none: q, k, v themselves
-    AttentionRecord record;
+    std::vector<attention::Record> records;      // one for each group of heads
   };
   Activations Plan(Arena& arena, int64_t tokens) const;
   struct Workspace {
     View grad_attended, grad_q, grad_k, grad_v;
-    View grad_convolved;  // [tokens, width], before it goes back through a convolution
+    View grad_convolved;  // [tokens, most columns], before it goes back through a convolution
   };
   Workspace PlanWorkspace(Arena& arena, int64_t tokens, bool training) const;
   // Memory of a record of so many tokens.
@@ -40,19 +43,20 @@ class MultiHeadAttention {
   // How the rows of x are to be read.
   struct Rows {
     Sequences sequences;
-    const WaveTable* rotary = nullptr;  // of head dim
-    // Where given, the rows (one sequence, without a mask) follow the tokens that it holds, attend
-    // to them too, and become part of it. No gradients.
-    AttentionMemory* memory = nullptr;
+    const WaveTable* rotary = nullptr;  // of head dim, which all groups share then
+    // If given, the rows (one sequence, without a mask) follow the tokens that it holds, attend to
+    // them too, and become part of it. No gradients.
+    AttentionCache* cache = nullptr;
   };
 
-  // x, y [batch·length, width]. The record is filled where gradients will follow.
+  // x, y [batch·length, width]. Records are filled if gradients will follow. Rows that attention
+  // cannot compute with are counted in the tally.
   void Forward(const Context& context, const Rows& rows, ConstView x, Activations& a, bool training,
-               View y) const;
+               TallyEntry* tally, View y) const;
   void Backward(const Context& context, const Rows& rows, ConstView x, const Activations& a,
-                const Workspace& w, ConstView grad_y, View grad_x);
+                const Workspace& w, ConstView grad_y, TallyEntry* tally, View grad_x);
 
-  AttentionMemory MakeMemory() const { return {shape_, options_}; }  // of no token; causal only
+  AttentionCache MakeCache() const { return AttentionCache(shape_); }  // of no token; causal only
 
  private:
   // One of queries, keys and values: the layer, and the convolution behind it.
@@ -69,10 +73,10 @@ class MultiHeadAttention {
   };
   Projection MakeProjection(ParameterSet& parameters, const std::string& name, int64_t columns);
 
-  AttentionOptions OptionsFor(const Rows& rows, DataType type) const;
+  attention::Call CallOf(const HeadGroup& group, const Rows& rows, const Activations& a,
+                         const Context& context) const;
 
   AttentionShape shape_;
-  AttentionOptions options_;
   Projection query_, key_, value_;
   Linear output_;
 };

@@ -2,18 +2,13 @@
 
 #include <cmath>
 
+#include "core/error_text.h"
+#include "core/tally.h"
 #include "layers/dropout.h"
 #include "models/first_values.h"
 
 namespace favor::models {
 namespace {
-
-layers::AttentionShape AttentionShapeOf(const ModelConfig& config) {
-  return {.width = config.width,
-          .heads = config.heads,
-          .kv_heads = config.kv_heads == 0 ? config.heads : config.kv_heads,
-          .convolution = config.convolution};
-}
 
 AttentionOptions AttentionOptionsOf(const ModelConfig& config) {
   AttentionOptions options{.attention = config.attention, .causal = config.causal};
@@ -23,6 +18,20 @@ AttentionOptions AttentionOptionsOf(const ModelConfig& config) {
   if (options.features.map == "oprf" && options.features.oprf_a.empty())
     options.features.oprf_a = {OptimalOprfA(2 * std::sqrt(static_cast<double>(dim)), dim)};
   return options;
+}
+
+layers::AttentionShape AttentionShapeOf(const ModelConfig& config) {
+  layers::AttentionShape shape = layers::AttentionShape::Uniform(
+      config.width, config.heads, config.kv_heads == 0 ? config.heads : config.kv_heads,
+      AttentionOptionsOf(config));
+  shape.convolution = config.convolution;
+  return shape;
+}
+
+void ThrowIfUnusable(const Tally& tally) {
+  if (const int64_t rows = tally.Read()[0].unusable; rows > 0)
+    Throw(ErrorCode::kInvalidData, "attend",
+          "{} rows hold NaN, infinity or numbers that are out of range", rows);
 }
 
 std::string Name(int64_t layer, const char* part) {
@@ -43,7 +52,7 @@ Block::Block(layers::ParameterSet& parameters, const ModelConfig& config, int64_
       width_(config.width),
       attention_norm_(parameters, Name(layer, "attention_norm"), config.width),
       attention_(parameters, Name(layer, "attention"), AttentionShapeOf(config),
-                 AttentionOptionsOf(config), BranchGain(config)),
+                 BranchGain(config)),
       feed_forward_norm_(
           parameters, Name(layer, "feed_forward_norm"), config.width,
           config.norm == "post" && layer + 1 == config.layers ? LastGain(config) : 1),
@@ -122,7 +131,9 @@ void Block::Forward(const layers::Pass& pass, const Rows& rows, ConstView x, Act
   ResidualForward(
       pass, place, attention_norm_, x, a.attention_residual, w,
       [&](ConstView in, View out) {
-        attention_.Forward(pass.context, rows, in, a.attention, training, out);
+        const Tally tally(pass.context);
+        attention_.Forward(pass.context, rows, in, a.attention, training, tally.At(), out);
+        ThrowIfUnusable(tally);
       },
       a.middle);
   ResidualForward(
@@ -145,7 +156,10 @@ void Block::Backward(const layers::Pass& pass, const Rows& rows, ConstView x, co
   ResidualBackward(
       pass, place, attention_norm_, x, a.attention_residual, w,
       [&](ConstView in, ConstView grad_out, View grad_in) {
-        attention_.Backward(pass.context, rows, in, a.attention, w.attention, grad_out, grad_in);
+        const Tally tally(pass.context);
+        attention_.Backward(pass.context, rows, in, a.attention, w.attention, grad_out, tally.At(),
+                            grad_in);
+        ThrowIfUnusable(tally);
       },
       grad);
 }

@@ -18,7 +18,7 @@ class Block {
   Block(layers::ParameterSet& parameters, const ModelConfig& config, int64_t layer);
 
   void Redraw(uint64_t seed, uint64_t redraw) { attention_.Redraw(seed, redraw); }
-  layers::AttentionMemory MakeMemory() const { return attention_.MakeMemory(); }
+  layers::AttentionCache MakeCache() const { return attention_.MakeCache(); }
 
   // Kept for gradients.
   struct Residual {

@@ -24,19 +24,19 @@ std::vector<int32_t> Positions(const Batch& batch, int64_t first) {
 
 Memory Memory::Clone() const {
   Memory copy{.tokens = tokens, .layers = {}, .whole = whole};
-  for (const layers::AttentionMemory& layer : layers) copy.layers.push_back(layer.Clone());
+  for (const layers::AttentionCache& layer : layers) copy.layers.push_back(layer.Clone());
   return copy;
 }
 
 int64_t Memory::Bytes() const {
   int64_t bytes = 0;
-  for (const layers::AttentionMemory& layer : layers) bytes += layer.Bytes();
+  for (const layers::AttentionCache& layer : layers) bytes += layer.Bytes();
   return bytes;
 }
 
 Memory Transformer::MakeMemory() const {
   Memory memory;
-  for (const Block& block : blocks_) memory.layers.push_back(block.MakeMemory());
+  for (const Block& block : blocks_) memory.layers.push_back(block.MakeCache());
   return memory;
 }
 
@@ -97,7 +97,7 @@ Block::Rows Transformer::RowsOf(const Batch& batch, const Activations& a) const 
 void Transformer::ForwardBlock(const layers::Pass& pass, const Batch& batch, size_t layer,
                                Activations& a, Memory* memory) const {
   Block::Rows rows = RowsOf(batch, a);
-  if (memory != nullptr) rows.memory = &memory->layers[layer];
+  if (memory != nullptr) rows.cache = &memory->layers[layer];
   try {
     blocks_[layer].Forward(pass, rows, a.inputs[layer % a.inputs.size()],
                            a.blocks[layer % a.blocks.size()], a.workspace, a.shape.training,

@@ -17,7 +17,7 @@ namespace favor::models {
 // A context that was read: what each layer keeps of it.
 struct Memory {
   int64_t tokens = 0;
-  std::vector<layers::AttentionMemory> layers;
+  std::vector<layers::AttentionCache> layers;
   bool whole = true;  // false: a pass broke off when some layers had taken its tokens in
 
   Memory Clone() const;

@@ -261,5 +261,23 @@ TEST_F(RefusedGradients, OfFeaturesTooSmallForFloats) {
   }
 }
 
+// Same map, same number of features, another ω.
+TEST_F(RefusedGradients, WithARecordOfAnotherOmega) {
+  const auto plan = [&](uint64_t seed) { return FeaturePlan::Draw(options.features, 2, 4, seed); };
+  options.plan = plan(1);
+  AttentionRecord record;
+  out = Attend(q, k, v, options, context, {.record = &record});
+  options.plan = plan(2);
+  Expect([&] { Backward(out, grad_out, &record); }, kData, "the plan differs");
+  options.plan = plan(1);  // drawn again: the same numbers
+  Backward(out, grad_out, &record);
+  options.plan.reset();
+  const Context other({.seed = 7});
+  AttentionRecord drawn;
+  out = Attend(q, k, v, options, other, {.record = &drawn});
+  Expect([&] { Backward(out, grad_out, &drawn); }, kData, "the seed of ω differs");
+  AttendBackward({q, k, v, out, grad_out}, options, other, &drawn);
+}
+
 }  // namespace
 }  // namespace favor

@@ -339,5 +339,51 @@ TEST(StateFile, RefusesDamage) {
   }
 }
 
+TEST(State, KnowsWhereItBeginsAndEnds) {
+  const TempDir dir;
+  const Context context;
+  const auto plan = FeaturePlan::Draw({.features = 8}, 1, 4, 1);
+  const Tensor k = RandomTensor({5, 4}, 1, 1), v = RandomTensor({5, 3}, 1, 2);
+  Tensor mask({5});
+  for (const int64_t i : {0, 1, 3}) mask.Data<float>()[i] = 1;
+  AttentionState first(plan, {.value_dim = 3}), second(plan, {.value_dim = 3, .begin = 5});
+  first.Append(k, v, context, mask);
+  EXPECT_EQ(first.begin(), 0);
+  EXPECT_EQ(first.end(), 5);  // masked tokens have a place too
+  EXPECT_EQ(first.tokens(), 3);
+  second.Continue(Rows(k, 0, 2), Rows(k, 0, 2), Rows(v, 0, 2), context);
+  EXPECT_EQ(second.begin(), 5);
+  EXPECT_EQ(second.end(), 7);
+  first.Merge(second);
+  EXPECT_EQ(first.begin(), 0);
+  EXPECT_EQ(first.end(), 7);
+  const std::string path = (dir.path() / "state").string();
+  second.Save(path);
+  EXPECT_EQ(AttentionState::Load(path).begin(), 5);
+  EXPECT_EQ(AttentionState::Load(path).end(), 7);
+  EXPECT_EQ(second.Clone().end(), 7);
+  // A refused call leaves them.
+  Tensor bad = RandomTensor({2, 4}, 1, 1);
+  bad.Data<float>()[1] = NAN;
+  EXPECT_THROW(second.Append(bad, Rows(v, 0, 2), context), Error);
+  EXPECT_THROW(second.Continue(Rows(k, 0, 2), bad, Rows(v, 0, 2), context), Error);
+  EXPECT_EQ(second.end(), 7);
+}
+
+// A map without ω is saved by its name and dim alone.
+TEST(State, OfARowMapIsSavedAndLoaded) {
+  const TempDir dir;
+  const Context context;
+  const auto plan = FeaturePlan::Draw({.map = "taylor1"}, 2, 4, 1);
+  const Tensor q = RandomTensor({2, 6, 4}, 0.3, 1), k = RandomTensor({2, 6, 4}, 0.3, 2),
+               v = RandomTensor({2, 6, 3}, 1, 3);
+  AttentionState state(plan, {.value_dim = 3});
+  state.Append(k, v, context);
+  const std::string path = (dir.path() / "state").string();
+  state.Save(path);
+  const AttentionState loaded = AttentionState::Load(path);
+  EXPECT_EQ(LargestDifference(loaded.Attend(q, context), state.Attend(q, context)), 0);
+}
+
 }  // namespace
 }  // namespace favor

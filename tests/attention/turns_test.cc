@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "attention/blocks.h"
+#include "kernels/cpu/blocks.h"
 #include "tests/attention/head_by_head.h"
 
 namespace favor {
@@ -16,7 +16,7 @@ constexpr HeadsShape kShape{
 // Compares batch entries of the first, a middle and the last turn.
 void ExpectTurnsLeaveNoTrace(const HeadArrays& arrays, const AttentionOptions& options) {
   ASSERT_GT(kShape.batch * kShape.heads * kernels::PrefixState::Bytes(kFeatures, kValueDim),
-            2 * attention::Blocks::kStateBytes)
+            2 * kernels::cpu::Blocks::kStateBytes)
       << "fewer than three turns";
   const Context context({.threads = 2});
   for (const bool recorded : {true, false}) {

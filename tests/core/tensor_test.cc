@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "favor/error.h"
@@ -125,6 +126,29 @@ TEST(Shape, TakesAnotherLastSize) {
   EXPECT_EQ(Shape({5}).WithLast(0), Shape({0}));
   EXPECT_THROW(Shape().WithLast(1), Error);
   EXPECT_THROW(Shape({2}).WithLast(-1), Error);
+}
+
+// Views of heads are not contiguous: rows side by side with others'.
+TEST(LargestAbsolute, LooksAtTheViewAlone) {
+  Tensor rows({5, 12});
+  for (int64_t i = 0; i < 60; ++i) rows.Data<float>()[i] = static_cast<float>(i);
+  const ConstView head = std::as_const(rows).view().Range(1, 4, 4);  // columns 4 … 7
+  EXPECT_EQ(LargestAbsolute(head), 55);
+  rows.Data<float>()[4 * 12 + 8] = INFINITY;  // behind the last of its columns
+  rows.Data<float>()[3] = NAN;                // before the first
+  EXPECT_EQ(LargestAbsolute(head), 55);
+  rows.Data<float>()[2 * 12 + 7] = -1e30f;
+  EXPECT_EQ(LargestAbsolute(head), static_cast<double>(1e30f));
+  rows.Data<float>()[4] = NAN;
+  EXPECT_TRUE(std::isnan(LargestAbsolute(head)));
+}
+
+TEST(Copy, TakesRowsBetweenOthers) {
+  Tensor rows({3, 6}), to({3, 4});
+  for (int64_t i = 0; i < 18; ++i) rows.Data<float>()[i] = static_cast<float>(i);
+  Copy(std::as_const(rows).view().Range(1, 1, 2), to.view().Range(1, 2, 2));
+  const std::vector<float> want = {0, 0, 1, 2, 0, 0, 7, 8, 0, 0, 13, 14};
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(to.Data<float>()[i], want[i]) << i;
 }
 
 }  // namespace

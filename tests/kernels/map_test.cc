@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "core/simd.h"
@@ -32,15 +33,25 @@ class EveryMap : public testing::TestWithParam<MapEntry> {
   }
 
   // A head that takes x itself for u.
-  HeadFeatures Unprojected(int64_t dim) const {
-    HeadFeatures head{.map = &GetParam(), .epsilon = epsilon()};
-    head.omega = features::FindProjection("none").draw(
-        {.features = dim, .dim = dim, .norm = OmegaNorm::kChi, .stream = RandomStream(1, "test")});
-    head.offset.assign(static_cast<size_t>(dim), 0.0);
-    head.offset_f32.assign(static_cast<size_t>(dim), 0.0f);
-    return head;
+  std::unique_ptr<FeatureConstants> Unprojected(int64_t dim) const {
+    std::vector<Omega> omega;
+    omega.push_back(features::FindProjection("none").draw(
+        {.features = dim, .dim = dim, .norm = OmegaNorm::kChi, .stream = RandomStream(1, "test")}));
+    return std::make_unique<FeatureConstants>(GetParam(), dim, epsilon(), std::move(omega),
+                                              std::vector<double>{0.0});
   }
 };
+
+// Both backends on one row of a head.
+void FeaturesOfRow(const FeatureConstants& constants, const std::vector<float>& x,
+                   std::vector<float>& exponents, std::vector<float>& factors) {
+  cpu::Features({.constants = constants,
+                 .heads = 1,
+                 .x = ConstView(x.data(), {1, 1, constants.dim()}),
+                 .exponents = View(exponents.data(), {1, 1, constants.width()}),
+                 .factors = View(factors.data(), {1, 1, constants.width()})},
+                Context());
+}
 
 TEST_P(EveryMap, HasTheDerivativeOfItsFormula) {
   const double step = 1e-6;
@@ -85,30 +96,37 @@ TEST_P(EveryMap, AgreesInFloatAndDoubleOnEverySimdTarget) {
   for (int i = 0; i < 37; ++i) x.push_back(kArguments[static_cast<size_t>(i) % 8] + 0.01 * i);
   const std::vector<float> x_f32(x.begin(), x.end());
   for (size_t i = 0; i < x.size(); ++i) x[i] = x_f32[i];
-  const HeadFeatures head = Unprojected(37);
-  const auto width = static_cast<size_t>(head.Width());
+  const auto constants = Unprojected(37);
+  const HeadFeatures head = constants->Head(0);
+  const auto width = static_cast<size_t>(head.width);
   std::vector<double> exponents(width), factors(width), grad_exponents(width), grad_factors(width),
       grad_x(37);
-  reference::Features(head, x.data(), 1, exponents.data(), factors.data());
+  reference::FeaturesOf(head, x.data(), exponents.data(), factors.data());
   for (size_t i = 0; i < width; ++i) {
     grad_exponents[i] = static_cast<float>(0.1 + 0.03 * static_cast<double>(i % 7));
     grad_factors[i] = static_cast<float>(0.2 - 0.05 * static_cast<double>(i % 5));
   }
-  reference::FeaturesBackward(head, x.data(), grad_exponents.data(), grad_factors.data(), 1,
-                              grad_x.data());
+  reference::FeatureGradientOf(head, x.data(), grad_exponents.data(), grad_factors.data(),
+                               grad_x.data());
   const std::vector<float> grad_exponents_f32(grad_exponents.begin(), grad_exponents.end()),
       grad_factors_f32(grad_factors.begin(), grad_factors.end());
   const Context context;
   for (const std::string& simd : SimdNames()) {
     UseSimd(simd);
     std::vector<float> exponents_f32(width), factors_f32(width), grad_x_f32(37);
-    cpu::Features(head, x_f32.data(), 1, context, exponents_f32.data(), factors_f32.data());
+    FeaturesOfRow(*constants, x_f32, exponents_f32, factors_f32);
     for (size_t i = 0; i < width; ++i) {
       EXPECT_NEAR(exponents_f32[i], exponents[i], 2e-7 * (10 + std::fabs(exponents[i]))) << simd;
       EXPECT_NEAR(factors_f32[i], factors[i], 2e-6) << simd;
     }
-    cpu::FeaturesBackward(head, x_f32.data(), grad_exponents_f32.data(), grad_factors_f32.data(), 1,
-                          context, grad_x_f32.data());
+    const Shape shape{1, 1, head.width};
+    cpu::FeaturesBackward({.constants = *constants,
+                           .heads = 1,
+                           .x = ConstView(x_f32.data(), {1, 1, 37}),
+                           .grad_exponents = ConstView(grad_exponents_f32.data(), shape),
+                           .grad_factors = ConstView(grad_factors_f32.data(), shape),
+                           .grad_x = View(grad_x_f32.data(), {1, 1, 37})},
+                          context);
     for (size_t i = 0; i < grad_x.size(); ++i)
       EXPECT_NEAR(grad_x_f32[i], grad_x[i], 2e-6 * (1 + std::fabs(grad_x[i]))) << simd;
   }
@@ -116,11 +134,11 @@ TEST_P(EveryMap, AgreesInFloatAndDoubleOnEverySimdTarget) {
 }
 
 TEST_P(EveryMap, StaysFiniteForHugeArguments) {
-  const HeadFeatures head = Unprojected(2);
+  const auto constants = Unprojected(2);
   const std::vector<float> x = {-3000, 3000};
   std::vector<float> exponents(4), factors(4);
-  cpu::Features(head, x.data(), 1, Context(), exponents.data(), factors.data());
-  for (int64_t i = 0; i < head.Width(); ++i) {
+  FeaturesOfRow(*constants, x, exponents, factors);
+  for (int64_t i = 0; i < constants->width(); ++i) {
     EXPECT_TRUE(std::isfinite(exponents[static_cast<size_t>(i)]));
     EXPECT_TRUE(std::isfinite(factors[static_cast<size_t>(i)]));
   }
@@ -159,17 +177,107 @@ TEST_P(EveryMap, HasTheKernelAndVarianceOfItsFormula) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Maps, EveryMap, testing::ValuesIn(AllMaps().begin(), AllMaps().end()),
+std::vector<MapEntry> ElementwiseMaps() {
+  std::vector<MapEntry> maps;
+  for (const MapEntry& map : AllMaps()) {
+    if (!map.IsRowMap()) maps.push_back(map);
+  }
+  return maps;
+}
+
+INSTANTIATE_TEST_SUITE_P(Maps, EveryMap, testing::ValuesIn(ElementwiseMaps()),
                          [](const auto& test) {
                            std::string name(test.param.traits->info.name);
                            std::erase(name, '-');
                            return name;
                          });
 
+class EveryRowMap : public testing::TestWithParam<MapEntry> {
+ protected:
+  static constexpr int64_t kDim = 21;  // more than a vector, and a remainder
+  const FeatureConstants constants{GetParam(), kDim, 0, {}, {0.0}};
+  std::vector<double> x = [] {
+    std::vector<double> row;
+    for (int i = 0; i < kDim; ++i) row.push_back(static_cast<float>(std::sin(1 + 1.7 * i)));
+    return row;
+  }();
+
+  std::vector<double> Factors(const std::vector<double>& row) const {
+    std::vector<double> exponents(static_cast<size_t>(constants.width()), 1.0), factors(exponents);
+    reference::FeaturesOf(constants.Head(0), row.data(), exponents.data(), factors.data());
+    for (const double exponent : exponents) EXPECT_EQ(exponent, 0);
+    return factors;
+  }
+};
+
+TEST_P(EveryRowMap, HasTheDerivativeOfItsFormulaInBothTypesOnEverySimdTarget) {
+  const auto width = static_cast<size_t>(constants.width());
+  std::vector<double> grad_factors(width), none(width, 0.0), got(kDim);
+  for (size_t i = 0; i < width; ++i)
+    grad_factors[i] = static_cast<float>(0.3 - 0.1 * static_cast<double>(i % 9));
+  reference::FeatureGradientOf(constants.Head(0), x.data(), none.data(), grad_factors.data(),
+                               got.data());
+  constexpr double kStep = 1e-6;
+  for (size_t i = 0; i < kDim; ++i) {
+    std::vector<double> up = x, down = x;
+    up[i] += kStep;
+    down[i] -= kStep;
+    const std::vector<double> above = Factors(up), below = Factors(down);
+    double want = 0;
+    for (size_t r = 0; r < width; ++r)
+      want += grad_factors[r] * (above[r] - below[r]) / (2 * kStep);
+    EXPECT_NEAR(got[i], want, 1e-8 * (1 + std::fabs(want)));
+  }
+  const std::vector<double> want = Factors(x);
+  const std::vector<float> x_f32(x.begin(), x.end()),
+      grad_f32(grad_factors.begin(), grad_factors.end()), none_f32(width, 0.0f);
+  for (const std::string& simd : SimdNames()) {
+    UseSimd(simd);
+    std::vector<float> exponents(width, 1.0f), factors(width), back(kDim);
+    FeaturesOfRow(constants, x_f32, exponents, factors);
+    for (size_t r = 0; r < width; ++r) {
+      EXPECT_EQ(exponents[r], 0) << simd;
+      EXPECT_NEAR(factors[r], want[r], 2e-7 * (1 + std::fabs(want[r]))) << simd;
+    }
+    const Shape shape{1, 1, constants.width()};
+    cpu::FeaturesBackward({.constants = constants,
+                           .heads = 1,
+                           .x = ConstView(x_f32.data(), {1, 1, kDim}),
+                           .grad_exponents = ConstView(none_f32.data(), shape),
+                           .grad_factors = ConstView(grad_f32.data(), shape),
+                           .grad_x = View(back.data(), {1, 1, kDim})},
+                          Context());
+    for (size_t i = 0; i < kDim; ++i) EXPECT_NEAR(back[i], got[i], 2e-6) << simd;
+  }
+  UseSimd(SimdNames().front());
+}
+
+TEST_P(EveryRowMap, HasTheKernelThatItSays) {
+  std::vector<double> y = x;
+  for (size_t i = 0; i < y.size(); ++i) y[i] = 0.4 * x[i] + 0.1 * static_cast<double>(i % 3);
+  const std::vector<double> phi_x = Factors(x), phi_y = Factors(y);
+  Pair pair{};
+  double dot = 0;
+  for (size_t r = 0; r < phi_x.size(); ++r) dot += phi_x[r] * phi_y[r];
+  for (size_t i = 0; i < x.size(); ++i) {
+    pair.xx += x[i] * x[i];
+    pair.yy += y[i] * y[i];
+    pair.xy += x[i] * y[i];
+  }
+  const Moments moments =
+      GetParam().theory(pair, {.dim = kDim, .omega_dim = kDim, .norm = OmegaNorm::kChi});
+  EXPECT_NEAR(*moments.mean, dot, 1e-12 * (1 + std::fabs(dot)));
+}
+
+INSTANTIATE_TEST_SUITE_P(RowMaps, EveryRowMap, testing::Values(*FindMap("taylor1")),
+                         [](const auto& test) {
+                           return std::string(test.param.traits->info.name);
+                         });
+
 TEST(MapTable, HoldsEveryMapOfTheHouseOnce) {
   for (const char* name : {"positive", "hyperbolic", "trigonometric", "regularized", "oprf",
                            "gaussian-positive", "gaussian-trigonometric", "relu", "sigmoid", "exp",
-                           "abs", "gelu", "cos", "tanh", "identity", "elu", "sgn"}) {
+                           "abs", "gelu", "cos", "tanh", "identity", "elu", "sgn", "taylor1"}) {
     ASSERT_NE(FindMap(name), nullptr) << name;
     EXPECT_EQ(&AllMaps()[static_cast<size_t>(FindMap(name)->index)], FindMap(name));
   }

@@ -34,11 +34,12 @@ class EveryProjection : public testing::TestWithParam<std::tuple<std::string, in
 
 TEST_P(EveryProjection, FastEqualsDenseMatrix) {
   const Omega omega = Draw();
+  const cpu::PackedOmega packed(omega);
   const int64_t d = omega.dim, m = omega.features;
   const std::vector<double> dense = reference::DenseRows(omega), x = RandomValues(kRows * d, 1);
   const std::vector<float> x_f32(x.begin(), x.end());
   std::vector<float> u(static_cast<size_t>(kRows * m));
-  cpu::Project(omega, x_f32.data(), kRows, Context({.threads = 2}), u.data());
+  cpu::Project(packed, x_f32.data(), kRows, Context({.threads = 2}), u.data());
   for (int64_t row = 0; row < kRows; ++row) {
     for (int64_t r = 0; r < m; ++r) {
       double want = 0, size = 0;
@@ -55,6 +56,7 @@ TEST_P(EveryProjection, FastEqualsDenseMatrix) {
 
 TEST_P(EveryProjection, TransposeIsTheAdjoint) {
   const Omega omega = Draw();
+  const cpu::PackedOmega packed(omega);
   const int64_t d = omega.dim, m = omega.features;
   const std::vector<double> x = RandomValues(kRows * d, 2), g = RandomValues(kRows * m, 3);
   std::vector<double> u(static_cast<size_t>(kRows * m)), back(static_cast<size_t>(kRows * d));
@@ -67,20 +69,21 @@ TEST_P(EveryProjection, TransposeIsTheAdjoint) {
 
   const std::vector<float> g_f32(g.begin(), g.end());
   std::vector<float> back_f32(back.size());
-  cpu::ProjectTranspose(omega, g_f32.data(), kRows, Context({.threads = 2}), back_f32.data());
+  cpu::ProjectTranspose(packed, g_f32.data(), kRows, Context({.threads = 2}), back_f32.data());
   const double scale = std::sqrt(static_cast<double>(m * d));
   for (size_t i = 0; i < back.size(); ++i) EXPECT_NEAR(back_f32[i], back[i], 3e-6 * scale);
 }
 
 TEST_P(EveryProjection, GivesTheSameBitsForAnyNumberOfThreads) {
   const Omega omega = Draw();
+  const cpu::PackedOmega packed(omega);
   const std::vector<double> x = RandomValues(200 * omega.dim, 4);
   const std::vector<float> x_f32(x.begin(), x.end());
   std::vector<float> one(static_cast<size_t>(200 * omega.features));
-  cpu::Project(omega, x_f32.data(), 200, Context({.threads = 1}), one.data());
+  cpu::Project(packed, x_f32.data(), 200, Context({.threads = 1}), one.data());
   for (const int threads : {2, 3, 8, 16}) {
     std::vector<float> many(one.size());
-    cpu::Project(omega, x_f32.data(), 200, Context({.threads = threads}), many.data());
+    cpu::Project(packed, x_f32.data(), 200, Context({.threads = threads}), many.data());
     EXPECT_EQ(one, many) << threads;
   }
 }

@@ -83,6 +83,11 @@ TEST(VectorMath, OtherFunctionsAreWithinTheirStatedErrors) {
   }
 }
 
+TEST(VectorMath, NotANumberStaysOne) {
+  EXPECT_TRUE(std::isnan(vector_math::Exp(NAN)));
+  EXPECT_TRUE(std::isnan(vector_math::HyperbolicTangent(NAN)));
+}
+
 }  // namespace
 }  // namespace favor::kernels::cpu
 #endif  // HWY_ONCE

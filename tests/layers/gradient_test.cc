@@ -139,6 +139,40 @@ TEST_F(LayerGradients, Convolution) {
   }
 }
 
+// A layer on two sequences of five tokens of width 8.
+class AttentionLayerCase {
+ public:
+  AttentionLayerCase(ParameterSet& parameters, layers::AttentionShape shape)
+      : layer(parameters, "attention", shape, 0.7) {
+    layer.Redraw(5, 0);
+    layer.Plan(arena_, 10);
+    layer.PlanWorkspace(arena_, 10, true);
+    arena_.Provide();
+    activations = layer.Plan(arena_, 10);
+    workspace_ = layer.PlanWorkspace(arena_, 10, true);
+  }
+
+  void Forward(const Context& context, const Tensor& x) {
+    const Tally tally(context);
+    layer.Forward(context, rows, x, activations, /*training=*/true, tally.At(), y);
+    EXPECT_EQ(tally.Read()[0].unusable, 0);
+  }
+  void Backward(const Context& context, const Tensor& x, const Tensor& grad_y) {
+    const Tally tally(context);
+    layer.Backward(context, rows, x, activations, workspace_, grad_y, tally.At(), grad_x);
+    EXPECT_EQ(tally.Read()[0].unusable, 0);
+  }
+
+  layers::MultiHeadAttention layer;
+  layers::MultiHeadAttention::Rows rows{.sequences = {.batch = 2, .length = 5, .mask = {}}};
+  layers::MultiHeadAttention::Activations activations;
+  Tensor y{{10, 8}, DataType::kF64}, grad_x{{10, 8}, DataType::kF64};
+
+ private:
+  layers::Arena arena_{DataType::kF64};
+  layers::MultiHeadAttention::Workspace workspace_;
+};
+
 TEST_F(LayerGradients, MultiHeadAttention) {
   struct Variant {
     const char* attention;
@@ -156,34 +190,97 @@ TEST_F(LayerGradients, MultiHeadAttention) {
     AttentionOptions options{.attention = v.attention, .causal = v.causal};
     options.features.features = 8;
     const int64_t kv_heads = std::string(v.attention) == "identity" ? 2 : v.kv_heads;
-    layers::MultiHeadAttention layer(
-        parameters_, "attention",
-        {.width = 8, .heads = 2, .kv_heads = kv_heads, .convolution = v.convolution}, options, 0.7);
-    layer.Redraw(5, 0);
+    layers::AttentionShape shape = layers::AttentionShape::Uniform(8, 2, kv_heads, options);
+    shape.convolution = v.convolution;
+    AttentionLayerCase layer(parameters_, shape);
     Shake();
     layers::WaveTable waves(4, DataType::kF64);
     waves.Cover(0, 5);
     Tensor mask({2, 5});
     for (int64_t i = 0; i < 10; ++i) mask.Data<float>()[i] = i == 4 || i >= 8 ? 0.0f : 1.0f;
-    layers::MultiHeadAttention::Rows rows{.sequences = {.batch = 2, .length = 5, .mask = {}}};
-    if (v.masked) rows.sequences.mask = mask;
-    if (v.rotary) rows.rotary = &waves;
-    layers::Arena arena(DataType::kF64);
-    layer.Plan(arena, 10);
-    layer.PlanWorkspace(arena, 10, true);
-    arena.Provide();
-    auto a = layer.Plan(arena, 10);
-    const auto w = layer.PlanWorkspace(arena, 10, true);
+    if (v.masked) layer.rows.sequences.mask = mask;
+    if (v.rotary) layer.rows.rotary = &waves;
     Tensor x = RandomDoubles({10, 8}, "x"), weights = RandomDoubles({10, 8}, "w");
-    Tensor y({10, 8}, DataType::kF64), grad_x({10, 8}, DataType::kF64);
     const auto loss = [&] {
-      layer.Forward(context_, rows, x, a, /*training=*/true, y);
-      return WeightedSum(weights, y);
+      layer.Forward(context_, x);
+      return WeightedSum(weights, layer.y);
     };
     loss();
-    layer.Backward(context_, rows, x, a, w, weights, grad_x);
-    ExpectGradient("x", x, grad_x, loss);
+    layer.Backward(context_, x, weights);
+    ExpectGradient("x", x, layer.grad_x, loss);
     ExpectParameterGradients(loss);
+  }
+}
+
+layers::AttentionShape ThreeGroups(bool causal) {
+  AttentionOptions exact{.attention = "exact", .causal = causal}, relu{.causal = causal},
+      taylor{.causal = causal};
+  relu.features = {.map = "relu", .features = 8};
+  taylor.features = {.map = "taylor1"};
+  layers::AttentionShape shape{.width = 8};
+  shape.Add({.heads = 2, .kv_heads = 1, .dim = 3, .value_dim = 3, .options = exact});
+  shape.Add({.heads = 1, .kv_heads = 1, .dim = 2, .value_dim = 5, .options = relu});
+  shape.Add({.heads = 2, .kv_heads = 2, .dim = 4, .value_dim = 1, .options = taylor});
+  return shape;
+}
+
+TEST_F(LayerGradients, GroupsOfHeads) {
+  for (const bool causal : {false, true}) {
+    parameters_ = ParameterSet({.seed = 3, .type = DataType::kF64});
+    AttentionLayerCase layer(parameters_, ThreeGroups(causal));
+    Shake();
+    Tensor x = RandomDoubles({10, 8}, "x"), weights = RandomDoubles({10, 8}, "w");
+    const auto loss = [&] {
+      layer.Forward(context_, x);
+      return WeightedSum(weights, layer.y);
+    };
+    loss();
+    layer.Backward(context_, x, weights);
+    ExpectGradient("x", x, layer.grad_x, loss);
+    ExpectParameterGradients(loss);
+  }
+}
+
+// Every group is a call of its own on its columns, copied out here by hand.
+TEST_F(LayerGradients, GroupsOfHeadsAttendByThemselves) {
+  const layers::AttentionShape shape = ThreeGroups(/*causal=*/true);
+  AttentionLayerCase layer(parameters_, shape);
+  const Tensor x = RandomDoubles({10, 8}, "x");
+  layer.Forward(context_, x);
+  const auto columns = [](const View& rows, int64_t batch, int64_t first, int64_t count) {
+    Tensor copy({5, count}, DataType::kF64);
+    for (int64_t i = 0; i < 5; ++i) {
+      for (int64_t j = 0; j < count; ++j) {
+        copy.Data<double>()[i * count + j] =
+            rows.Data<double>()[(batch * 5 + i) * rows.size(1) + first + j];
+      }
+    }
+    return copy;
+  };
+  const auto& a = layer.activations;
+  // q columns: 2·3, 1·2, 2·4; k: 1·3, 1·2, 2·4; v: 1·3, 1·5, 2·1; out: 2·3, 1·5, 2·1.
+  struct Head {
+    int group;
+    int64_t q, k, v, out, dim, value_dim;
+  };
+  for (int64_t batch = 0; batch < 2; ++batch) {
+    for (const Head& head : {Head{0, 0, 0, 0, 0, 3, 3},
+                             {0, 3, 0, 0, 3, 3, 3},
+                             {1, 6, 3, 3, 6, 2, 5},
+                             {2, 8, 5, 8, 11, 4, 1},
+                             {2, 12, 9, 9, 12, 4, 1}}) {
+      AttentionOptions options = shape.groups[static_cast<size_t>(head.group)].options;
+      options.reference = true;
+      if (head.group == 1)  // the first group draws from the layer's seed, others from their own
+        options.plan = FeaturePlan::Draw(options.features, 1, 2,
+                                         RandomStream(5, "omega of groups").Bits(1), 0);
+      const Tensor want =
+          Attend(columns(a.q, batch, head.q, head.dim), columns(a.k, batch, head.k, head.dim),
+                 columns(a.v, batch, head.v, head.value_dim), options, context_);
+      const Tensor got = columns(a.attended, batch, head.out, head.value_dim);
+      for (int64_t i = 0; i < 5 * head.value_dim; ++i)
+        EXPECT_NEAR(got.Data<double>()[i], want.Data<double>()[i], 1e-12) << head.out;
+    }
   }
 }
 

@@ -1,95 +1,54 @@
 #include "kernels/exact_attention.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/exact_attention.cc"
-#include "hwy/foreach_target.h"
-// After foreach_target.
 #include <algorithm>
-#include <cmath>
 
-#include "core/scratch.h"
-#include "hwy/highway.h"
-#include "kernels/cpu/simd/exact_tiles-inl.h"
-#include "kernels/cpu/simd/output-inl.h"
+#include "core/parallel.h"
+#include "kernels/cpu/blocks.h"
+#include "kernels/cpu/simd/exact_rows.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace favor::kernels::cpu::HWY_NAMESPACE {
+namespace favor::kernels::cpu {
+namespace {
 
-constexpr int64_t kKeyBlock = 128;
+constexpr int64_t kTaskRows = 64;  // the block of the kernels: rows along the lanes
 
-// Queries lie along the lanes: maxima and sums over keys stay within a lane, and keys and values
-// are read where they are.
-RowCounts ExactOnTarget(const ExactRows& rows, int64_t begin, int64_t end, const Context& context,
-                        const OutputRows& out) {
-  const int64_t length = rows.keys.size(0), d = rows.keys.size(1), dv = rows.values.size(1);
-  constexpr int64_t kStep = RowStep(kExactBlock);
-  const FloatTag tag;
-  const Scratch<float> memory(context, (d + kKeyBlock + 2 * dv + 5) * kStep + RowStep(dv));
-  float* q = memory.data();                  // [d, queries]
-  float* scores = q + d * kStep;             // [keys, queries]
-  float* sums = scores + kKeyBlock * kStep;  // [dv, queries], then the denominators
-  float* rest = sums + (dv + 1) * kStep;     // what these floats lost
-  float *maximum = rest + (dv + 1) * kStep, *decay = maximum + kStep, *row_sums = decay + kStep;
-  ExactOperand keys(rows.keys, nullptr, kKeyBlock, context);  // masked scores are overwritten
-  ExactOperand values(rows.values, rows.mask, kKeyBlock, context);
-  RowCounts counts;
-  for (int64_t first = begin; first < end; first += kExactBlock) {
-    const int64_t queries = std::min(kExactBlock, end - first);
-    LoadTransposed(rows.queries, first, queries, rows.scale, q);
-    std::fill_n(sums, 2 * (dv + 1) * kStep, 0.0f);
-    std::fill_n(maximum, kStep, -INFINITY);
-    const int64_t visible = rows.causal ? rows.before + first + queries : length;
-    for (int64_t block = 0; block < visible; block += kKeyBlock) {
-      const int64_t count = std::min(kKeyBlock, visible - block);
-      Multiply(keys.Rows(block, count), q, kStep, count, queries, d, {scores, kStep});
-      HideScores(rows, first, block, count, scores);
-      for (int64_t column = 0; column < queries; column += Lanes()) {
-        const Floats before = hn::LoadU(tag, maximum + column);
-        Floats larger = before;
-        for (int64_t j = 0; j < count; ++j)
-          larger = hn::Max(larger, hn::LoadU(tag, scores + j * kStep + column));
-        // Lanes without a key so far: −∞ − (−∞) would be NaN; any finite number gives exp(−∞) = 0.
-        const Floats safe = hn::Max(larger, hn::Set(tag, -3e38f));
-        Floats sum = hn::Zero(tag);
-        for (int64_t j = 0; j < count; ++j) {
-          float* score = scores + j * kStep + column;
-          const Floats weight = Exp(hn::Sub(hn::LoadU(tag, score), safe));
-          hn::StoreU(weight, tag, score);
-          sum = hn::Add(sum, weight);
-        }
-        const Floats factor = Exp(hn::Sub(before, safe));
-        hn::StoreU(factor, tag, decay + column);
-        hn::StoreU(larger, tag, maximum + column);
-        AddExactly(sum, factor, sums + dv * kStep + column, rest + dv * kStep + column);
-      }
-      Multiply(values.Columns(block, count), scores, kStep, dv, queries, count,
-               {sums, kStep, ResultMode::kAddExactly, rest, decay});
-    }
-    for (int64_t lane = 0; lane < queries; ++lane) {
-      for (int64_t v = 0; v < dv; ++v)
-        row_sums[v] = sums[v * kStep + lane] + rest[v * kStep + lane];
-      const double denominator =
-          static_cast<double>(sums[dv * kStep + lane]) + rest[dv * kStep + lane];
-      counts += Store(
-          out, first + lane, dv, maximum[lane] > -INFINITY,
-          [&]() { return static_cast<double>(maximum[lane]); }, row_sums, denominator);
-    }
-  }
-  return counts;
+// Sums work(group, range) over blocks of rows of all groups. The last rows of a causal call are the
+// longest work: they come first.
+template <class Work>
+RowCounts ForBlocks(const Context& context, int64_t groups, int64_t length, const Work& work) {
+  const int64_t tasks = (length + kTaskRows - 1) / kTaskRows;
+  return SumPieces(context, groups * tasks, [&](int64_t piece) {
+    const int64_t begin = (tasks - 1 - piece % tasks) * kTaskRows;
+    return work(piece / tasks, RowRange{begin, std::min(length, begin + kTaskRows)});
+  });
 }
 
-}  // namespace favor::kernels::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
+}  // namespace
 
-#if HWY_ONCE
-namespace favor::kernels::cpu {
+void ExactAttention(const AttentionArguments& a, const Context& context) {
+  ForBlocks(context, a.problem.Groups(), a.problem.query_length,
+            [&](int64_t group, RowRange range) {
+              return Exact(HeadOf(a.problem, group), range, context, OutputOf(a, group));
+            })
+      .AddTo(*a.tally);
+}
 
-HWY_EXPORT(ExactOnTarget);
-
-RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const Context& context,
-                const OutputRows& out) {
-  return HWY_DYNAMIC_DISPATCH(ExactOnTarget)(rows, begin, end, context, out);
+void ExactAttentionBackward(const AttentionGradients& a, const Context& context) {
+  const AttentionProblem& problem = a.problem;
+  const Turns turns(problem);
+  RowCounts counts;
+  for (int64_t turn = 0; turn < turns.count; ++turn) {
+    counts +=
+        ForBlocks(context, turns.groups, problem.query_length, [&](int64_t index, RowRange range) {
+          return ExactQueryGradients(HeadOf(problem, turns.Group(turn, index)),
+                                     turns.Rows(a, turn, index), range, context);
+        });
+    counts +=
+        ForBlocks(context, turns.groups, problem.key_length, [&](int64_t index, RowRange range) {
+          return ExactKeyGradients(HeadOf(problem, turns.Group(turn, index)),
+                                   turns.Rows(a, turn, index), range, context);
+        });
+  }
+  counts.AddTo(*a.tally);
 }
 
 }  // namespace favor::kernels::cpu
-#endif  // HWY_ONCE

@@ -1,6 +1,7 @@
 #include "kernels/features.h"
 
 #include <algorithm>
+#include <vector>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/features.cc"
@@ -14,15 +15,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
+// `count` rows of one head.
 void FeaturesOnTarget(const HeadFeatures& head, const float* x, int64_t count,
                       const Context& context, float* exponents, float* factors) {
-  const int64_t m = head.omega.features, width = head.Width();
+  const int64_t width = head.width;
   FeaturePanel panel(head, count, /*backward=*/false, context);
-  panel.Compute(ConstView(x, {count, head.omega.dim}), 0, count, nullptr, 1, nullptr);
+  panel.Compute(ConstView(x, {count, head.dim}), 0, count, nullptr, 1, nullptr);
+  std::vector<float> offset(static_cast<size_t>(width));
+  for (int64_t r = 0; r < width; ++r)
+    offset[static_cast<size_t>(r)] = static_cast<float>(head.Offset(r));
   for (int64_t row = 0; row < count; ++row, exponents += width, factors += width) {
     const auto norm = static_cast<float>(panel.NormTerm(row));
     for (int64_t r = 0; r < width; ++r)
-      exponents[r] = panel.Exponents(row)[r] + norm + head.offset_f32[static_cast<size_t>(r % m)];
+      exponents[r] = panel.Exponents(row)[r] + norm + offset[static_cast<size_t>(r)];
     if (head.map->traits->has_factor) {
       std::copy_n(panel.Factors(row), width, factors);
     } else {
@@ -34,8 +39,13 @@ void FeaturesOnTarget(const HeadFeatures& head, const float* x, int64_t count,
 void FeaturesBackwardOnTarget(const HeadFeatures& head, const float* x, int64_t count,
                               const float* grad_exponents, const float* grad_factors,
                               const Context& context, float* grad_x) {
-  const int64_t d = head.omega.dim, m = head.omega.features, width = head.Width();
-  const int64_t u_step = RowStep(m), x_step = RowStep(d);
+  const int64_t d = head.dim, width = head.width;
+  if (head.omega == nullptr) {
+    for (int64_t row = 0; row < count; ++row)
+      RowsOf(*head.map).row_backward(x + row * d, d, grad_factors + row * width, grad_x + row * d);
+    return;
+  }
+  const int64_t m = head.omega->features, u_step = RowStep(m), x_step = RowStep(d);
   FeaturePanel panel(head, count, /*backward=*/false, context);
   panel.Compute(ConstView(x, {count, d}), 0, count, nullptr, 1, nullptr);
   const Scratch<float> memory(context, count * (u_step + x_step));
@@ -47,7 +57,7 @@ void FeaturesBackwardOnTarget(const HeadFeatures& head, const float* x, int64_t 
                                grad_u + row * u_step);
     for (int64_t r = 0; r < m; ++r) grad_u[row * u_step + r] *= scale;
   }
-  ProjectRowsTranspose(head.omega, grad_u, u_step, count, tile, x_step);
+  ProjectRowsTranspose(*head.packed_omega, grad_u, u_step, count, tile, x_step);
   const auto slope = static_cast<float>(head.map->traits->norm_slope);
   for (int64_t row = 0; row < count; ++row) {
     float sum = 0;
@@ -67,27 +77,42 @@ HWY_EXPORT(FeaturesOnTarget);
 HWY_EXPORT(FeaturesBackwardOnTarget);
 
 namespace {
+
 constexpr int64_t kTaskRows = 64;
-}
 
-void Features(const HeadFeatures& head, const float* x, int64_t rows, const Context& context,
-              float* exponents, float* factors) {
-  const int64_t d = head.omega.dim, width = head.Width();
-  ParallelForBlocks(context, rows, kTaskRows, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(FeaturesOnTarget)
-    (head, x + begin * d, end - begin, context, exponents + begin * width, factors + begin * width);
+// body(head, first row of all, number of rows): blocks of the rows of every group.
+template <class Body>
+void ForBlocks(const FeatureConstants& constants, int64_t heads, const ConstView& x,
+               const Context& context, const Body& body) {
+  const int64_t length = x.size(1), blocks = (length + kTaskRows - 1) / kTaskRows;
+  ParallelFor(context, x.size(0) * blocks, [&](int64_t task) {
+    const int64_t group = task / blocks, begin = task % blocks * kTaskRows;
+    body(constants.Head(group % heads), group * length + begin,
+         std::min(kTaskRows, length - begin));
   });
 }
 
-void FeaturesBackward(const HeadFeatures& head, const float* x, const float* grad_exponents,
-                      const float* grad_factors, int64_t rows, const Context& context,
-                      float* grad_x) {
-  const int64_t d = head.omega.dim, width = head.Width();
-  ParallelForBlocks(context, rows, kTaskRows, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(FeaturesBackwardOnTarget)
-    (head, x + begin * d, end - begin, grad_exponents + begin * width, grad_factors + begin * width,
-     context, grad_x + begin * d);
-  });
+}  // namespace
+
+void Features(const FeatureArguments& a, const Context& context) {
+  const int64_t d = a.constants.dim(), width = a.constants.width();
+  ForBlocks(a.constants, a.heads, a.x, context,
+            [&](const HeadFeatures& head, int64_t row, int64_t count) {
+              HWY_DYNAMIC_DISPATCH(FeaturesOnTarget)
+              (head, a.x.Data<float>() + row * d, count, context,
+               a.exponents.Data<float>() + row * width, a.factors.Data<float>() + row * width);
+            });
+}
+
+void FeaturesBackward(const FeatureGradients& a, const Context& context) {
+  const int64_t d = a.constants.dim(), width = a.constants.width();
+  ForBlocks(
+      a.constants, a.heads, a.x, context,
+      [&](const HeadFeatures& head, int64_t row, int64_t count) {
+        HWY_DYNAMIC_DISPATCH(FeaturesBackwardOnTarget)
+        (head, a.x.Data<float>() + row * d, count, a.grad_exponents.Data<float>() + row * width,
+         a.grad_factors.Data<float>() + row * width, context, a.grad_x.Data<float>() + row * d);
+      });
 }
 
 }  // namespace favor::kernels::cpu

@@ -1,333 +1,143 @@
+// Linear attention of a whole call: every head's keys become prefix states, queries read them.
+// Heads and blocks of rows are tasks; states of blocks merge in order.
 #include "kernels/linear_attention.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/linear_attention.cc"
-#include "hwy/foreach_target.h"
-// After foreach_target.
 #include <algorithm>
-#include <cmath>
-#include <vector>
 
-#include "hwy/highway.h"
-#include "kernels/cpu/simd/linear_state-inl.h"
-#include "kernels/cpu/simd/output-inl.h"
+#include "core/parallel.h"
+#include "kernels/cpu/blocks.h"
+#include "kernels/cpu/simd/linear_rows.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace favor::kernels::cpu::HWY_NAMESPACE {
-
-constexpr float kLeastDenominator = 0x1p-90f;
-constexpr float kLeastExponent = -62.4f;  // log of the above
-
-constexpr int64_t kKeyPanel = 120, kQueryPanel = 96;
-// So few rows leave the state in double where it is: turning it into floats would cost more.
-constexpr int64_t kFewRows = 4;
-
-// Queries against maxima c: features, then weights w = exp(F − ρ) g.
-class WeighedQueries {
- public:
-  WeighedQueries(const HeadFeatures& head, int64_t max_rows, const Context& context)
-      : head_(head),
-        panel_(head, max_rows, /*backward=*/false, context),
-        rho_(static_cast<size_t>(max_rows)),
-        denominator_(rho_.size()) {}
-
-  // Returns how many rows cannot be computed with.
-  int64_t Load(const QueryRows& rows, int64_t begin, int64_t end) {
-    count_ = end - begin;
-    rows_ = &rows;
-    begin_ = begin;
-    panel_.Compute(rows.queries, begin, count_, nullptr, rows.sqrt_scale, nullptr);
-    int64_t unusable = 0;
-    for (int64_t row = 0; row < count_; ++row)
-      unusable += 2 * panel_.HalfNorm(row) <= kLargestNorm ? 0 : 1;
-    return unusable;
-  }
-
-  // Weights, and their products with z.
-  void Weigh(const std::vector<double>& c, const float* z) {
-    base_ = -INFINITY;
-    for (size_t r = 0; r < c.size(); ++r) base_ = std::max(base_, c[r] + panel_.offset()[r]);
-    panel_.SetFeatureShift(c, 1, base_);
-    for (int64_t row = 0; row < count_; ++row) {
-      const auto i = static_cast<size_t>(row);
-      PrefetchRow(rows_->queries, begin_ + count_ + row);  // of the next panel
-      rho_[i] = panel_.LargestOfRow(row);
-      denominator_[i] = panel_.WeighAndDot(row, -rho_[i], z);
-    }
-  }
-
-  const FeaturePanel& panel() const { return panel_; }
-  float& Denominator(int64_t row) { return denominator_[static_cast<size_t>(row)]; }
-  // ρ, the true logarithm: normalisers and the shift of centred keys included.
-  double LogScale(const QueryRows& rows, int64_t begin, int64_t row) const {
-    return rho_[static_cast<size_t>(row)] + base_ + panel_.NormTerm(row) +
-           2 * head_.log_normalizer + rows.MeanShift(begin + row);
-  }
-
- private:
-  const HeadFeatures& head_;
-  FeaturePanel panel_;
-  AlignedVector<float> rho_, denominator_;
-  double base_ = 0;
-  const QueryRows* rows_ = nullptr;
-  int64_t begin_ = 0, count_ = 0;
-};
-
-// A few keys into the state where it lies.
-RowCounts AppendFew(const LinearHead& head, RowRange range, PrefixState& state) {
-  AppendedRows keys(head.features, range.count(), state.value_dim, /*backward=*/false,
-                    head.context);
-  RowCounts counts;
-  counts.unusable = keys.LoadKeys(head.keys, range.begin, range.end);
-  if (keys.tokens() == 0) return counts;
-  keys.FindMaximum(state.c);
-  keys.Weigh();
-  for (int64_t r = 0; r < state.width; ++r) {
-    const auto i = static_cast<size_t>(r);
-    double* s = state.s.data() + r * state.value_dim;
-    if (state.c[i] != keys.maximum()[i]) {
-      const double decay = std::exp(state.c[i] - keys.maximum()[i]);
-      for (int64_t v = 0; v < state.value_dim; ++v) s[v] *= decay;
-      state.z[i] *= decay;
-      state.c[i] = keys.maximum()[i];
-    }
-    for (int64_t row = 0; row < keys.count(); ++row) {
-      const double weight = keys.panel().Weights(row)[r];
-      const float* value = keys.Value(row);
-      for (int64_t v = 0; v < state.value_dim; ++v) s[v] += weight * value[v];
-    }
-    state.z[i] += keys.sums()[i];
-  }
-  state.tokens += keys.tokens();
-  return counts;
-}
-
-RowCounts ReadFew(const LinearHead& head, RowRange range, const PrefixState& state,
-                  const OutputRows& out) {
-  const int64_t begin = range.begin, dv = state.value_dim;
-  RowCounts counts;
-  WeighedQueries queries(head.features, range.count(), head.context);
-  counts.unusable = queries.Load(head.queries, begin, range.end);
-  std::vector<float> no_z(static_cast<size_t>(PaddedColumns(state.width)), 0.0f);
-  if (!state.IsEmpty()) queries.Weigh(state.c, no_z.data());
-  std::vector<double> numerator(static_cast<size_t>(dv));
-  for (int64_t row = 0; row < range.count(); ++row) {
-    if (state.IsEmpty()) {
-      counts += StoreEmpty(out, begin + row, dv);
-      continue;
-    }
-    const float* weights = queries.panel().Weights(row);
-    std::fill(numerator.begin(), numerator.end(), 0.0);
-    double denominator = 0;
-    for (int64_t r = 0; r < state.width; ++r) {
-      const double weight = weights[r];
-      const double* s = state.s.data() + r * dv;
-      denominator += weight * state.z[static_cast<size_t>(r)];
-      for (int64_t v = 0; v < dv; ++v) numerator[static_cast<size_t>(v)] += weight * s[v];
-    }
-    counts += Store(
-        out, begin + row, dv, true, [&]() { return queries.LogScale(head.queries, begin, row); },
-        numerator.data(), denominator);
-  }
-  return counts;
-}
-
-RowCounts AppendOnTarget(const LinearHead& head, RowRange range, PrefixState& state) {
-  if (range.count() <= kFewRows) return AppendFew(head, range, state);
-  AppendedRows keys(head.features, std::min(kKeyPanel, range.count()), state.value_dim,
-                    /*backward=*/false, head.context);
-  SumState sums(state, SumState::Layout::kByFeature, head.context);
-  RowCounts counts;
-  for (int64_t first = range.begin; first < range.end; first += kKeyPanel) {
-    counts.unusable += keys.LoadKeys(head.keys, first, std::min(range.end, first + kKeyPanel));
-    sums.Append(keys);
-  }
-  sums.CopyTo(state);
-  return counts;
-}
-
-RowCounts ReadOnTarget(const LinearHead& head, RowRange range, const PrefixState& state,
-                       const OutputRows& out) {
-  if (range.count() <= kFewRows || state.IsEmpty()) return ReadFew(head, range, state, out);
-  const int64_t dv = state.value_dim, step = RowStep(dv);
-  WeighedQueries queries(head.features, std::min(kQueryPanel, range.count()), head.context);
-  // The state's sums as floats, [width, value_dim].
-  const Scratch<float> memory(head.context, (state.width + kQueryPanel) * step);
-  float *sums = memory.data(), *numerators = sums + state.width * step;
-  for (int64_t r = 0; r < state.width; ++r) {
-    const double* HWY_RESTRICT from = state.s.data() + r * dv;
-    float* HWY_RESTRICT to = sums + r * step;
-    for (int64_t v = 0; v < dv; ++v) to[v] = static_cast<float>(from[v]);
-    std::fill(to + dv, to + step, 0.0f);
-  }
-  AlignedVector<float> z(static_cast<size_t>(PaddedColumns(state.width)), 0.0f);
-  std::copy(state.z.begin(), state.z.end(), z.begin());
-  RowCounts counts;
-  for (int64_t first = range.begin; first < range.end; first += kQueryPanel) {
-    const int64_t count = std::min(kQueryPanel, range.end - first);
-    counts.unusable += queries.Load(head.queries, first, first + count);
-    queries.Weigh(state.c, z.data());
-    Multiply({queries.panel().Weights(0), queries.panel().step(), 1}, sums, step, count, dv,
-             state.width, {numerators, step});
-    for (int64_t row = 0; row < count; ++row) {
-      counts += Store(
-          out, first + row, dv, true, [&]() { return queries.LogScale(head.queries, first, row); },
-          numerators + row * step, queries.Denominator(row));
-    }
-  }
-  return counts;
-}
-
-// One pass over the causal rows of a range, which keeps its buffers from chunk to chunk.
-class CausalPass {
- public:
-  CausalPass(const LinearHead& head, int64_t max_rows, const PrefixState& state,
-             const OutputRows& out)
-      : head_(head),
-        out_(out),
-        value_dim_(state.value_dim),
-        value_step_(RowStep(state.value_dim)),
-        product_step_(RowStep(max_rows)),
-        queries_(head.features, max_rows, head.context),
-        keys_(head.features, max_rows, state.value_dim, /*backward=*/false, head.context),
-        sums_(state, SumState::Layout::kByFeature, head.context),
-        decayed_z_(static_cast<size_t>(PaddedColumns(head.features.Width()))),
-        numerators_(head.context, max_rows * value_step_),
-        products_(head.context, max_rows * product_step_) {}
-
-  RowCounts Run(int64_t begin, int64_t end) {
-    const int64_t count = end - begin;
-    RowCounts counts;
-    counts.unusable =
-        queries_.Load(head_.queries, begin, end) + keys_.LoadKeys(head_.keys, begin, end);
-    if (keys_.tokens() == 0 && sums_.IsEmpty()) {
-      for (int64_t row = begin; row < end; ++row) counts += StoreEmpty(out_, row, value_dim_);
-      return counts;
-    }
-    keys_.FindMaximum(sums_.c());
-    keys_.Weigh();
-    sums_.FindDecay(keys_.maximum());
-    for (size_t r = 0; r < decayed_z_.size(); ++r)
-      decayed_z_[r] = sums_.IsEmpty() ? 0 : sums_.z()[r] * sums_.decay()[r];
-    queries_.Weigh(keys_.maximum(), decayed_z_.data());
-    const FeaturePanel &q = queries_.panel(), &k = keys_.panel();
-    MultiplyRows(q.Weights(0), q.step(), k.Weights(0), k.step(), count, count, q.padded(),
-                 /*lower=*/true, products_.data(), product_step_);
-    // A query sees keys up to itself.
-    for (int64_t row = 0; row < count; ++row) {
-      float* products = products_.data() + row * product_step_;
-      float sum = 0;
-      for (int64_t key = 0; key <= row; ++key) sum += products[key];
-      std::fill(products + row + 1, products + std::min(count, StripEnd(row)), 0.0f);
-      queries_.Denominator(row) += sum;
-    }
-    if (count > 1 && SomeRowIsLost()) {
-      const int64_t middle = begin + count / 2;
-      RowCounts first = Run(begin, middle);
-      return first += Run(middle, end);
-    }
-    sums_.Raise(keys_.maximum());
-    Multiply({q.Weights(0), q.step(), 1}, sums_.s(), sums_.step(), count, value_dim_,
-             head_.features.Width(), {numerators_.data(), value_step_});
-    for (int64_t row = 0; row < count; row = StripEnd(row)) {
-      const int64_t last = std::min(count, StripEnd(row));
-      Multiply({products_.data() + row * product_step_, product_step_, 1}, keys_.values(),
-               keys_.value_step(), last - row, value_dim_, last,
-               {numerators_.data() + row * value_step_, value_step_, ResultMode::kAdd});
-    }
-    int64_t seen = sums_.tokens();
-    for (int64_t row = 0; row < count; ++row) {
-      seen += keys_.Exists(row) ? 1 : 0;
-      if (seen == 0) {
-        counts += StoreEmpty(out_, begin + row, value_dim_);
-        continue;
-      }
-      counts += Store(
-          out_, begin + row, value_dim_, true,
-          [&]() { return queries_.LogScale(head_.queries, begin, row); },
-          numerators_.data() + row * value_step_, queries_.Denominator(row));
-    }
-    sums_.Add(keys_);
-    return counts;
-  }
-
-  void CopyTo(PrefixState& state) const { sums_.CopyTo(state); }
-
- private:
-  // Rows of the triangle are multiplied in strips.
-  static int64_t StripEnd(int64_t row) { return (row / 24 + 1) * 24; }
-
-  // Whether all that some row may see lies so far below the chunk's maxima that it drowned.
-  // Nonnegative maps show it in the denominator. Signed ones can have a small one by nature, but
-  // one exponent for all features: the largest in reach decides.
-  bool SomeRowIsLost() {
-    int64_t seen = sums_.tokens();
-    const float decay = sums_.decay()[0];
-    float reach = seen == 0 || decay == 0 ? -INFINITY : std::log(decay);
-    for (int64_t row = 0; row < keys_.count(); ++row) {
-      if (keys_.Exists(row)) {
-        ++seen;
-        reach = std::max(reach, keys_.LogWeight(row));
-      }
-      if (seen == 0) continue;
-      const bool lost = head_.features.map->traits->info.nonnegative
-                            ? queries_.Denominator(row) < kLeastDenominator
-                            : reach < kLeastExponent;
-      if (lost) return true;
-    }
-    return false;
-  }
-
-  const LinearHead& head_;
-  const OutputRows& out_;
-  int64_t value_dim_, value_step_, product_step_;
-  WeighedQueries queries_;
-  AppendedRows keys_;
-  SumState sums_;
-  AlignedVector<float> decayed_z_;
-  Scratch<float> numerators_, products_;
-};
-
-RowCounts CausalOnTarget(const LinearHead& head, RowRange range, PrefixState& state,
-                         const OutputRows& out) {
-  RowCounts counts;
-  if (range.count() <= kFewRows) {
-    for (int64_t row = range.begin; row < range.end; ++row) {
-      counts += AppendFew(head, {row, row + 1}, state);
-      counts += ReadFew(head, {row, row + 1}, state, out);
-    }
-    return counts;
-  }
-  CausalPass pass(head, std::min(head.chunk, range.count()), state, out);
-  for (int64_t first = range.begin; first < range.end; first += head.chunk)
-    counts += pass.Run(first, std::min(range.end, first + head.chunk));
-  pass.CopyTo(state);
-  return counts;
-}
-
-}  // namespace favor::kernels::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace favor::kernels::cpu {
+namespace {
 
-HWY_EXPORT(AppendOnTarget);
-HWY_EXPORT(ReadOnTarget);
-HWY_EXPORT(CausalOnTarget);
+constexpr int64_t kQueryRows = 1536;  // rows of a read task: a multiple of the kernel's panel
 
-RowCounts AppendKeys(const LinearHead& head, RowRange range, PrefixState& state) {
-  return HWY_DYNAMIC_DISPATCH(AppendOnTarget)(head, range, state);
+// Groups begin … end − 1 of a call without states of its own.
+class Groups {
+ public:
+  Groups(const LinearArguments& arguments, const Blocks& blocks, int64_t begin, int64_t end,
+         const Context& context)
+      : arguments_(arguments),
+        problem_(arguments.call.problem),
+        context_(context),
+        blocks_(blocks),
+        first_(begin),
+        count_(end - begin),
+        states_(count_ * blocks.count, arguments.heads.features.width(), problem_.value_dim) {}
+
+  RowCounts Run() const {
+    // A causal pass needs the states of all blocks but the last.
+    const int64_t needed = problem_.causal ? blocks_.count - 1 : blocks_.count;
+    RowCounts counts = SumPieces(context_, count_ * needed, [&](int64_t piece) {
+      const int64_t group = piece / needed, block = piece % needed;
+      return AppendKeys(Head(group), blocks_.Rows(block, problem_.key_length),
+                        states_.views().At(group * blocks_.count + block));
+    });
+    return counts += problem_.causal ? RunCausal() : RunBidirectional();
+  }
+
+ private:
+  RowCounts RunBidirectional() const {
+    ParallelFor(context_, count_, [&](int64_t group) {
+      const int64_t first = group * blocks_.count;
+      for (int64_t block = 1; block < blocks_.count; ++block)
+        MergeInto(states_.views().At(first + block), states_.views().At(first));
+      if (arguments_.states.empty()) return;
+      MergeInto(states_.views().At(first), arguments_.states.At(first_ + group));
+    });
+    const int64_t reads = (problem_.query_length + kQueryRows - 1) / kQueryRows;
+    return SumPieces(context_, count_ * reads, [&](int64_t piece) {
+      const int64_t group = piece / reads, begin = piece % reads * kQueryRows;
+      return ReadQueries(Head(group), {begin, std::min(problem_.query_length, begin + kQueryRows)},
+                         states_.views().At(group * blocks_.count),
+                         OutputOf(arguments_.call, first_ + group));
+    });
+  }
+
+  RowCounts RunCausal() const {
+    ParallelFor(context_, count_, [&](int64_t group) {
+      ScanStates(states_.views().Range(group * blocks_.count, blocks_.count), Side::kBefore);
+    });
+    return SumPieces(context_, count_ * blocks_.count, [&](int64_t piece) {
+      const int64_t group = piece / blocks_.count, block = piece % blocks_.count;
+      return Causal(Head(group), blocks_.Rows(block, problem_.key_length),
+                    states_.views().At(piece), OutputOf(arguments_.call, first_ + group));
+    });
+  }
+
+  // `group` counts from the first of these.
+  LinearHead Head(int64_t group) const {
+    return HeadOf(problem_, arguments_.heads, first_ + group, context_);
+  }
+
+  const LinearArguments& arguments_;
+  const AttentionProblem& problem_;
+  const Context& context_;
+  const Blocks& blocks_;
+  int64_t first_, count_;
+  StateTensors states_;  // [groups, blocks]
+};
+
+bool IsRefused(const LinearArguments& a) { return a.call.tally->unusable > 0; }
+
+// One task for each group, whose state moves.
+template <class Work>
+void MoveStates(const LinearArguments& a, const Context& context, const Work& work) {
+  if (IsRefused(a)) return;
+  SumPieces(context, a.call.problem.Groups(), [&](int64_t group) {
+    return work(HeadOf(a.call.problem, a.heads, group, context), a.states.At(group), group);
+  }).AddTo(*a.call.tally);
 }
 
-RowCounts ReadQueries(const LinearHead& head, RowRange range, const PrefixState& state,
-                      const OutputRows& out) {
-  return HWY_DYNAMIC_DISPATCH(ReadOnTarget)(head, range, state, out);
+}  // namespace
+
+void LinearAttention(const LinearArguments& a, const Context& context) {
+  const AttentionProblem& problem = a.call.problem;
+  if (problem.causal && !a.states.empty()) {
+    MoveStates(a, context, [&](const LinearHead& head, const PrefixState& state, int64_t group) {
+      return Causal(head, {0, problem.query_length}, state, OutputOf(a.call, group));
+    });
+    return;
+  }
+  const int64_t state_bytes = PrefixState::Bytes(a.heads.features.width(), problem.value_dim);
+  const Blocks blocks(problem.key_length, problem.causal, problem.Groups(), state_bytes);
+  const int64_t at_a_time =
+      std::max<int64_t>(1, Blocks::kStateBytes / (blocks.count * state_bytes));
+  for (int64_t first = 0; first < problem.Groups(); first += at_a_time) {
+    Groups(a, blocks, first, std::min(problem.Groups(), first + at_a_time), context)
+        .Run()
+        .AddTo(*a.call.tally);
+  }
 }
 
-RowCounts Causal(const LinearHead& head, RowRange range, PrefixState& state,
-                 const OutputRows& out) {
-  return HWY_DYNAMIC_DISPATCH(CausalOnTarget)(head, range, state, out);
+void LinearAppend(const LinearArguments& a, const Context& context) {
+  MoveStates(a, context, [&](const LinearHead& head, const PrefixState& state, int64_t) {
+    return AppendKeys(head, {0, a.call.problem.key_length}, state);
+  });
+}
+
+void LinearRead(const LinearArguments& a, const Context& context) {
+  const AttentionProblem& problem = a.call.problem;
+  // Parts are read at once; rows of the output in tasks.
+  const bool parts = !a.parts.log_scale.empty();
+  constexpr int64_t kRows = 256;
+  const int64_t rows = parts ? problem.query_length : kRows,
+                tasks = (problem.query_length + rows - 1) / rows;
+  SumPieces(context, problem.Groups() * tasks, [&](int64_t piece) {
+    const int64_t group = piece / tasks, begin = piece % tasks * rows;
+    OutputRows out;
+    if (parts) {
+      out = {.log_scale = a.parts.log_scale.At(group).Data<double>(),
+             .numerator = a.parts.numerator.At(group).Data<double>(),
+             .denominator = a.parts.denominator.At(group).Data<double>()};
+    } else {
+      out = OutputOf(a.call, group);
+    }
+    return ReadQueries(HeadOf(problem, a.heads, group, context),
+                       {begin, std::min(problem.query_length, begin + rows)}, a.states.At(group),
+                       out);
+  }).AddTo(*a.call.tally);
 }
 
 }  // namespace favor::kernels::cpu
-#endif  // HWY_ONCE

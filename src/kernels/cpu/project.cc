@@ -15,13 +15,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-void ProjectOnTarget(const Omega& omega, const float* x, int64_t rows, float* u) {
-  ProjectRows(omega, x, omega.dim, rows, u, PaddedColumns(omega.features));
+void ProjectOnTarget(const PackedOmega& packed, const float* x, int64_t rows, float* u) {
+  ProjectRows(packed, x, packed.omega.dim, rows, u, PaddedColumns(packed.omega.features));
 }
 
-void ProjectTransposeOnTarget(const Omega& omega, const float* grad_u, int64_t rows,
+void ProjectTransposeOnTarget(const PackedOmega& packed, const float* grad_u, int64_t rows,
                               float* grad_x) {
-  ProjectRowsTranspose(omega, grad_u, omega.features, rows, grad_x, PaddedColumns(omega.dim));
+  ProjectRowsTranspose(packed, grad_u, packed.omega.features, rows, grad_x,
+                       PaddedColumns(packed.omega.dim));
 }
 
 }  // namespace favor::kernels::cpu::HWY_NAMESPACE
@@ -52,22 +53,23 @@ void ThroughTile(const Context& context, int64_t rows, int64_t columns, const Pr
 
 }  // namespace
 
-void Project(const Omega& omega, const float* x, int64_t rows, const Context& context, float* u) {
+void Project(const PackedOmega& packed, const float* x, int64_t rows, const Context& context,
+             float* u) {
   ThroughTile(
-      context, rows, omega.features,
+      context, rows, packed.omega.features,
       [&](int64_t begin, int64_t count, float* tile) {
-        HWY_DYNAMIC_DISPATCH(ProjectOnTarget)(omega, x + begin * omega.dim, count, tile);
+        HWY_DYNAMIC_DISPATCH(ProjectOnTarget)(packed, x + begin * packed.omega.dim, count, tile);
       },
       u);
 }
 
-void ProjectTranspose(const Omega& omega, const float* grad_u, int64_t rows, const Context& context,
-                      float* grad_x) {
+void ProjectTranspose(const PackedOmega& packed, const float* grad_u, int64_t rows,
+                      const Context& context, float* grad_x) {
   ThroughTile(
-      context, rows, omega.dim,
+      context, rows, packed.omega.dim,
       [&](int64_t begin, int64_t count, float* tile) {
         HWY_DYNAMIC_DISPATCH(ProjectTransposeOnTarget)
-        (omega, grad_u + begin * omega.features, count, tile);
+        (packed, grad_u + begin * packed.omega.features, count, tile);
       },
       grad_x);
 }

@@ -5,14 +5,20 @@
 #include <vector>
 
 #include "core/element.h"
+#include "core/parallel.h"
 #include "kernels/output_row.h"
 
 namespace favor::kernels::reference {
-RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const OutputRows& out) {
+namespace {
+
+// Rows of one task.
+constexpr int64_t kTaskRows = 64;
+
+RowCounts ExactRows(const ExactHead& rows, RowRange range, const OutputRows& out) {
   const int64_t length = rows.keys.size(0), d = rows.keys.size(1), dv = rows.values.size(1);
   RowCounts counts;
   std::vector<double> scores(static_cast<size_t>(length)), sum(static_cast<size_t>(dv));
-  for (int64_t i = begin; i < end; ++i) {
+  for (int64_t i = range.begin; i < range.end; ++i) {
     const int64_t visible = rows.causal ? rows.before + i + 1 : length;
     double largest = -INFINITY;
     for (int64_t j = 0; j < visible; ++j) {
@@ -38,6 +44,89 @@ RowCounts Exact(const ExactRows& rows, int64_t begin, int64_t end, const OutputR
         denominator);
   }
   return counts;
+}
+
+double Dot(const ConstView& a, int64_t i, const ConstView& b, int64_t j) {
+  double dot = 0;
+  for (int64_t c = 0; c < a.size(1); ++c) dot += ElementAt(a, i, c) * ElementAt(b, j, c);
+  return dot;
+}
+
+// P_ij and dS_ij; both 0 where the query does not see the key.
+struct Pair {
+  Pair(const ExactHead& rows, const GradientRows& gradients, int64_t i, int64_t j) {
+    const bool seen = (!rows.causal || j <= rows.before + i) &&
+                      (rows.mask == nullptr || rows.mask[j] != 0) &&
+                      gradients.log_sum[i] < INFINITY;
+    if (!seen) return;
+    weight = std::exp(rows.scale * Dot(rows.queries, i, rows.keys, j) - gradients.log_sum[i]);
+    grad_score = weight * (Dot(gradients.grad_output, i, rows.values, j) + gradients.delta[i]);
+  }
+
+  double weight = 0, grad_score = 0;
+};
+
+void Accumulate(double factor, const ConstView& rows, int64_t index, std::vector<double>& sum) {
+  if (factor == 0) return;  // whatever a masked row holds
+  for (size_t c = 0; c < sum.size(); ++c)
+    sum[c] += factor * ElementAt(rows, index, static_cast<int64_t>(c));
+}
+
+void Store(const View& to, int64_t row, const std::vector<double>& values, bool add) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto column = static_cast<int64_t>(i);
+    SetElement(to, row, column, values[i] + (add ? ElementAt(to, row, column) : 0));
+  }
+}
+
+void ExactQueryGradients(const ExactHead& rows, const GradientRows& gradients) {
+  for (int64_t i = 0; i < rows.queries.size(0); ++i) {
+    std::vector<double> grad_query(static_cast<size_t>(rows.queries.size(1)), 0.0);
+    for (int64_t j = 0; j < rows.keys.size(0); ++j)
+      Accumulate(rows.scale * Pair(rows, gradients, i, j).grad_score, rows.keys, j, grad_query);
+    Store(gradients.grad_queries, i, grad_query, false);
+  }
+}
+
+void ExactKeyGradients(const ExactHead& rows, const GradientRows& gradients) {
+  for (int64_t j = 0; j < rows.keys.size(0); ++j) {
+    std::vector<double> grad_key(static_cast<size_t>(rows.keys.size(1)), 0.0),
+        grad_value(static_cast<size_t>(rows.values.size(1)), 0.0);
+    for (int64_t i = 0; i < rows.queries.size(0); ++i) {
+      const Pair pair(rows, gradients, i, j);
+      Accumulate(rows.scale * pair.grad_score, rows.queries, i, grad_key);
+      Accumulate(pair.weight, gradients.grad_output, i, grad_value);
+    }
+    Store(gradients.grad_keys, j, grad_key, gradients.add_to_keys);
+    Store(gradients.grad_values, j, grad_value, gradients.add_to_keys);
+  }
+}
+
+}  // namespace
+
+void ExactAttention(const AttentionArguments& a, const Context& context) {
+  const int64_t length = a.problem.query_length, tasks = (length + kTaskRows - 1) / kTaskRows;
+  ParallelReduce(
+      context, a.problem.Groups() * tasks, 1, RowCounts{},
+      [&](int64_t task, int64_t) {
+        const int64_t group = task / tasks, begin = task % tasks * kTaskRows;
+        return ExactRows(HeadOf(a.problem, group), {begin, std::min(length, begin + kTaskRows)},
+                         OutputOf(a, group));
+      },
+      [](RowCounts& total, const RowCounts& part) { total += part; })
+      .AddTo(*a.tally);
+}
+
+void ExactAttentionBackward(const AttentionGradients& a, const Context& context) {
+  const Turns turns(a.problem);
+  ParallelFor(context, turns.groups, [&](int64_t index) {
+    for (int64_t turn = 0; turn < turns.count; ++turn) {
+      const ExactHead head = HeadOf(a.problem, turns.Group(turn, index));
+      const GradientRows rows = turns.Rows(a, turn, index);
+      ExactQueryGradients(head, rows);
+      ExactKeyGradients(head, rows);
+    }
+  });
 }
 
 }  // namespace favor::kernels::reference

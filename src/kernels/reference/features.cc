@@ -1,55 +1,90 @@
 #include "kernels/features.h"
 
+#include <algorithm>
 #include <vector>
 
+#include "core/parallel.h"
 #include "kernels/project.h"
 
 namespace favor::kernels::reference {
 namespace {
 
+constexpr int64_t kTaskRows = 64;
+
 // One row as a tile of one lane.
 struct Row {
-  Row(const HeadFeatures& head, const double* x) : u(static_cast<size_t>(head.omega.features)) {
-    reference::Project(head.omega, x, 1, u.data());
+  Row(const HeadFeatures& head, const double* x)
+      : u(static_cast<size_t>(head.omega->features)), offset(u.size()) {
+    reference::Project(*head.omega, x, 1, u.data());
     for (double& value : u) value *= head.argument_scale;
-    for (int64_t i = 0; i < head.omega.dim; ++i) half_norm += x[i] * x[i] / 2;
-    tile = {.features = head.omega.features,
+    for (int64_t i = 0; i < head.dim; ++i) half_norm += x[i] * x[i] / 2;
+    for (size_t r = 0; r < offset.size(); ++r) offset[r] = head.Offset(static_cast<int64_t>(r));
+    tile = {.features = head.omega->features,
             .lanes = 1,
             .u = u.data(),
             .half_norm = &half_norm,
-            .offset = head.offset.data(),
+            .offset = offset.data(),
             .epsilon = head.epsilon};
   }
 
-  std::vector<double> u;
+  std::vector<double> u, offset;
   double half_norm = 0;
   MapTile<double> tile;
 };
 
-}  // namespace
-
-void Features(const HeadFeatures& head, const double* x, int64_t rows, double* exponents,
-              double* factors) {
-  for (int64_t row = 0; row < rows; ++row) {
-    const Row one(head, x + row * head.omega.dim);
-    head.map->evaluate(one.tile, exponents + row * head.Width(), factors + row * head.Width());
-  }
+// body(head, row of all) in parallel.
+template <class Body>
+void ForRows(const FeatureConstants& constants, int64_t heads, const ConstView& x,
+             const Context& context, const Body& body) {
+  const int64_t length = x.size(1);
+  ParallelForBlocks(context, x.size(0) * length, kTaskRows, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) body(constants.Head(row / length % heads), row);
+  });
 }
 
-void FeaturesBackward(const HeadFeatures& head, const double* x, const double* grad_exponents,
-                      const double* grad_factors, int64_t rows, double* grad_x) {
-  const int64_t d = head.omega.dim, width = head.Width();
-  std::vector<double> grad_u(static_cast<size_t>(head.omega.features));
-  for (int64_t row = 0; row < rows;
-       ++row, x += d, grad_x += d, grad_exponents += width, grad_factors += width) {
-    const Row one(head, x);
-    head.map->backward(one.tile, grad_exponents, grad_factors, grad_u.data());
-    for (double& value : grad_u) value *= head.argument_scale;
-    reference::ProjectTranspose(head.omega, grad_u.data(), 1, grad_x);
-    double sum = 0;
-    for (int64_t r = 0; r < width; ++r) sum += grad_exponents[r];
-    for (int64_t i = 0; i < d; ++i) grad_x[i] += head.map->traits->norm_slope * sum * x[i];
+}  // namespace
+
+void FeaturesOf(const HeadFeatures& head, const double* x, double* exponents, double* factors) {
+  if (head.omega == nullptr) {
+    std::fill_n(exponents, head.width, 0.0);
+    head.map->row.evaluate(x, head.dim, factors);
+    return;
   }
+  const Row one(head, x);
+  head.map->evaluate(one.tile, exponents, factors);
+}
+
+void FeatureGradientOf(const HeadFeatures& head, const double* x, const double* grad_exponents,
+                       const double* grad_factors, double* grad_x) {
+  if (head.omega == nullptr) {
+    head.map->row.backward(x, head.dim, grad_factors, grad_x);
+    return;
+  }
+  std::vector<double> grad_u(static_cast<size_t>(head.omega->features));
+  const Row one(head, x);
+  head.map->backward(one.tile, grad_exponents, grad_factors, grad_u.data());
+  for (double& value : grad_u) value *= head.argument_scale;
+  reference::ProjectTranspose(*head.omega, grad_u.data(), 1, grad_x);
+  double sum = 0;
+  for (int64_t r = 0; r < head.width; ++r) sum += grad_exponents[r];
+  for (int64_t i = 0; i < head.dim; ++i) grad_x[i] += head.map->traits->norm_slope * sum * x[i];
+}
+
+void Features(const FeatureArguments& a, const Context& context) {
+  const int64_t d = a.constants.dim(), width = a.constants.width();
+  ForRows(a.constants, a.heads, a.x, context, [&](const HeadFeatures& head, int64_t row) {
+    FeaturesOf(head, a.x.Data<double>() + row * d, a.exponents.Data<double>() + row * width,
+               a.factors.Data<double>() + row * width);
+  });
+}
+
+void FeaturesBackward(const FeatureGradients& a, const Context& context) {
+  const int64_t d = a.constants.dim(), width = a.constants.width();
+  ForRows(a.constants, a.heads, a.x, context, [&](const HeadFeatures& head, int64_t row) {
+    FeatureGradientOf(
+        head, a.x.Data<double>() + row * d, a.grad_exponents.Data<double>() + row * width,
+        a.grad_factors.Data<double>() + row * width, a.grad_x.Data<double>() + row * d);
+  });
 }
 
 }  // namespace favor::kernels::reference

@@ -4,13 +4,15 @@
 #include <cmath>
 #include <vector>
 
+#include "core/parallel.h"
+#include "kernels/head_rows.h"
 #include "kernels/output_row.h"
 #include "kernels/reference/row_features.h"
 
 namespace favor::kernels::reference {
 namespace {
 
-void AppendKey(const LinearHead& head, int64_t index, PrefixState& state) {
+void AppendKey(const LinearHead& head, int64_t index, const PrefixState& state) {
   const KeyRows& rows = head.keys;
   if (rows.mask != nullptr && rows.mask[index] == 0) return;
   const RowFeatures key(head.features, rows.keys, index, rows.mean, rows.sqrt_scale);
@@ -26,7 +28,7 @@ void AppendKey(const LinearHead& head, int64_t index, PrefixState& state) {
       s = old * s + now * value[v];
     }
   }
-  ++state.tokens;
+  *state.tokens += 1;
 }
 
 RowCounts ReadQuery(const LinearHead& head, int64_t index, const PrefixState& state,
@@ -53,27 +55,26 @@ RowCounts ReadQuery(const LinearHead& head, int64_t index, const PrefixState& st
 
 }  // namespace
 
-RowCounts AppendKeys(const LinearHead& head, RowRange range, PrefixState& state) {
-  for (int64_t index = range.begin; index < range.end; ++index) AppendKey(head, index, state);
-  return {};
-}
-
-RowCounts ReadQueries(const LinearHead& head, RowRange range, const PrefixState& state,
-                      const OutputRows& out) {
-  RowCounts counts;
-  for (int64_t index = range.begin; index < range.end; ++index)
-    counts += ReadQuery(head, index, state, out);
-  return counts;
-}
-
-RowCounts Causal(const LinearHead& head, RowRange range, PrefixState& state,
-                 const OutputRows& out) {
-  RowCounts counts;
-  for (int64_t index = range.begin; index < range.end; ++index) {
-    AppendKey(head, index, state);
-    counts += ReadQuery(head, index, state, out);
-  }
-  return counts;
+void LinearAttention(const LinearArguments& a, const Context& context) {
+  const AttentionProblem& problem = a.call.problem;
+  ParallelReduce(
+      context, problem.Groups(), 1, RowCounts{},
+      [&](int64_t group, int64_t) {
+        const LinearHead head = HeadOf(problem, a.heads, group, context);
+        const OutputRows out = OutputOf(a.call, group);
+        const StateTensors own(1, a.heads.features.width(), problem.value_dim);
+        const PrefixState state = a.states.empty() ? own.views().At(0) : a.states.At(group);
+        RowCounts counts;
+        for (int64_t key = 0; key < problem.key_length; ++key) {
+          AppendKey(head, key, state);
+          if (problem.causal) counts += ReadQuery(head, key, state, out);
+        }
+        for (int64_t row = 0; row < problem.query_length && !problem.causal; ++row)
+          counts += ReadQuery(head, row, state, out);
+        return counts;
+      },
+      [](RowCounts& total, const RowCounts& part) { total += part; })
+      .AddTo(*a.call.tally);
 }
 
 }  // namespace favor::kernels::reference

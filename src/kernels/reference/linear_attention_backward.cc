@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "core/element.h"
+#include "core/parallel.h"
+#include "kernels/centring_gradients.h"
+#include "kernels/head_rows.h"
 #include "kernels/reference/row_features.h"
 
 namespace favor::kernels::reference {
@@ -32,7 +35,7 @@ struct Adjoint {
 
 // state ← state + row, with the weight `multiple` in z.
 void Append(const RowFeatures& row, const std::vector<double>& value, double multiple,
-            PrefixState& state) {
+            const PrefixState& state) {
   for (size_t r = 0; r < row.exponents.size(); ++r) {
     const double c = std::max(state.c[r], row.exponents[r]);
     const double old = std::exp(state.c[r] - c);
@@ -44,7 +47,7 @@ void Append(const RowFeatures& row, const std::vector<double>& value, double mul
       s = old * s + now * value[v];
     }
   }
-  ++state.tokens;
+  *state.tokens += 1;
 }
 
 // The gradient of a row whose weights read `state` with `value` and, for z, `multiple`: of x, times
@@ -60,8 +63,7 @@ std::vector<double> ReadGradient(const HeadFeatures& head, const RowFeatures& ro
     grad_factors[r] = std::exp(row.exponents[r] + state.c[r]) * gradient;
     grad_exponents[r] = grad_factors[r] * row.factors[r];
   }
-  FeaturesBackward(head, row.x.data(), grad_exponents.data(), grad_factors.data(), 1,
-                   grad_x.data());
+  FeatureGradientOf(head, row.x.data(), grad_exponents.data(), grad_factors.data(), grad_x.data());
   for (double& gradient : grad_x) gradient *= scale;
   return grad_x;
 }
@@ -116,50 +118,49 @@ void StoreKey(const LinearHead& head, const GradientRows& gradients, int64_t ind
   Store(gradients.grad_values, index, ReadValue(key, adjoint), gradients.add_to_keys);
 }
 
+// The state of a key joins it, as in the forward pass.
+void AppendKey(const LinearHead& head, int64_t index, const PrefixState& state) {
+  const KeyRows& keys = head.keys;
+  if (keys.mask != nullptr && keys.mask[index] == 0) return;
+  Append(RowFeatures(head.features, keys.keys, index, keys.mean, keys.sqrt_scale),
+         LoadRow(keys.values, index), 1, state);
+}
+
+void AppendQuery(const LinearHead& head, const GradientRows& gradients, int64_t index,
+                 const PrefixState& adjoint) {
+  if (!Adjoint::Exists(gradients, index)) return;
+  const Adjoint row(head, gradients, index);
+  Append(row.features, row.gradient, row.delta, adjoint);
+}
+
 }  // namespace
 
-RowCounts QueryGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
-                         const PrefixState& state, PrefixState& adjoint) {
-  for (int64_t index = range.begin; index < range.end; ++index)
-    StoreQuery(head, gradients, index, state);
-  return AppendQueries(head, gradients, range, adjoint);
-}
-
-RowCounts KeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
-                       const PrefixState& adjoint) {
-  for (int64_t index = range.begin; index < range.end; ++index)
-    StoreKey(head, gradients, index, adjoint);
-  return {};
-}
-
-RowCounts AppendQueries(const LinearHead& head, const GradientRows& gradients, RowRange range,
-                        PrefixState& adjoint) {
-  for (int64_t index = range.begin; index < range.end; ++index) {
-    if (!Adjoint::Exists(gradients, index)) continue;
-    const Adjoint row(head, gradients, index);
-    Append(row.features, row.gradient, row.delta, adjoint);
-  }
-  return {};
-}
-
-RowCounts CausalQueryGradients(const LinearHead& head, const GradientRows& gradients,
-                               RowRange range, PrefixState& state) {
-  RowCounts counts;
-  for (int64_t index = range.begin; index < range.end; ++index) {
-    counts += AppendKeys(head, {index, index + 1}, state);
-    StoreQuery(head, gradients, index, state);
-  }
-  return counts;
-}
-
-RowCounts CausalKeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
-                             PrefixState& adjoint) {
-  RowCounts counts;
-  for (int64_t index = range.end - 1; index >= range.begin; --index) {
-    counts += AppendQueries(head, gradients, {index, index + 1}, adjoint);
-    StoreKey(head, gradients, index, adjoint);
-  }
-  return counts;
+void LinearAttentionBackward(const LinearGradients& a, const Context& context) {
+  const AttentionProblem& problem = a.call.problem;
+  const Turns turns(problem);
+  ParallelFor(context, turns.groups, [&](int64_t index) {
+    for (int64_t turn = 0; turn < turns.count; ++turn) {
+      const LinearHead head = HeadOf(problem, a.heads, turns.Group(turn, index), context);
+      const GradientRows rows = turns.Rows(a.call, turn, index);
+      const StateTensors states(2, a.heads.features.width(), problem.value_dim);
+      const PrefixState keys = states.views().At(0), adjoint = states.views().At(1);
+      for (int64_t key = 0; key < problem.key_length; ++key) {
+        AppendKey(head, key, keys);
+        if (problem.causal) StoreQuery(head, rows, key, keys);
+      }
+      for (int64_t row = 0; row < problem.query_length && !problem.causal; ++row) {
+        StoreQuery(head, rows, row, keys);
+        AppendQuery(head, rows, row, adjoint);
+      }
+      for (int64_t row = problem.query_length - 1; row >= 0 && problem.causal; --row) {
+        AppendQuery(head, rows, row, adjoint);
+        StoreKey(head, rows, row, adjoint);
+      }
+      for (int64_t key = 0; key < problem.key_length && !problem.causal; ++key)
+        StoreKey(head, rows, key, adjoint);
+    }
+  });
+  if (!a.heads.key_mean.empty()) cpu::CentringGradients(a, context);
 }
 
 }  // namespace favor::kernels::reference

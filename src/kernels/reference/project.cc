@@ -12,11 +12,11 @@ void ApplyStage(const OmegaStage& stage, const std::vector<float>& parameters, b
                 std::vector<double>& y) {
   const size_t n = y.size();
   const float* p = parameters.data() + stage.first_parameter;
-  switch (stage.kind) {
-    case OmegaStage::Kind::kSigns:
+  switch (stage.factor) {
+    case OmegaStage::Factor::kSigns:
       for (size_t i = 0; i < n; ++i) y[i] *= p[i];
       break;
-    case OmegaStage::Kind::kHadamard: {
+    case OmegaStage::Factor::kHadamard: {
       const std::vector<double> x = y;
       for (size_t i = 0; i < n; ++i) {
         y[i] = 0;
@@ -24,7 +24,7 @@ void ApplyStage(const OmegaStage& stage, const std::vector<float>& parameters, b
       }
       break;
     }
-    case OmegaStage::Kind::kRotations: {
+    case OmegaStage::Factor::kRotations: {
       const auto stride = static_cast<size_t>(stage.stride);
       for (size_t i = 0; i < n; ++i) {
         if ((i & stride) != 0) continue;

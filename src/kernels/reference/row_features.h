@@ -23,10 +23,10 @@ struct RowFeatures {
   RowFeatures(const HeadFeatures& head, const ConstView& rows, int64_t index, const double* mean,
               double scale)
       : x(LoadRow(rows, index)),
-        exponents(static_cast<size_t>(head.Width())),
+        exponents(static_cast<size_t>(head.width)),
         factors(exponents.size()) {
     for (size_t i = 0; i < x.size(); ++i) x[i] = (x[i] - (mean != nullptr ? mean[i] : 0)) * scale;
-    Features(head, x.data(), 1, exponents.data(), factors.data());
+    FeaturesOf(head, x.data(), exponents.data(), factors.data());
   }
 
   std::vector<double> x, exponents, factors;

@@ -14,7 +14,7 @@
 #include "core/scratch.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/simd/rows-inl.h"
-#include "kernels/exact_attention.h"
+#include "kernels/head_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
@@ -79,7 +79,7 @@ HWY_INLINE void LoadTransposed(const ConstView& rows, int64_t begin, int64_t cou
 
 // Scores of keys [block, block + count), rows, and queries from `first` on, lanes: −∞ where the key
 // does not exist or comes later.
-HWY_INLINE void HideScores(const ExactRows& rows, int64_t first, int64_t block, int64_t count,
+HWY_INLINE void HideScores(const ExactHead& rows, int64_t first, int64_t block, int64_t count,
                            float* scores) {
   constexpr int64_t kStep = RowStep(kExactBlock);
   for (int64_t j = 0; rows.mask != nullptr && j < count; ++j) {

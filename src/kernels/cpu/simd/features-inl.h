@@ -13,8 +13,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "core/aligned.h"
 #include "core/scratch.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/simd/gemm-inl.h"
@@ -23,11 +25,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-// A map on one row of u, [m] → exponents and factors [parts·m], and back to grad_u.
+// A map on one row of u, [m] → exponents and factors [parts·m], and back to grad_u; or a row map on
+// one row of x.
 struct MapRows {
   void (*evaluate)(int64_t m, float epsilon, const float* u, float* exponents, float* factors);
   void (*backward)(int64_t m, float epsilon, const float* u, const float* grad_exponents,
                    const float* grad_factors, float* grad_u);
+  void (*row_factors)(const float* x, int64_t dim, float* factors);
+  void (*row_backward)(const float* x, int64_t dim, const float* grad_factors, float* grad_x);
 };
 const MapRows& RowsOf(const MapEntry& map);
 
@@ -41,7 +46,7 @@ class FeaturePanel {
                double scale, const float* mask);
 
   int64_t step() const { return step_; }
-  int64_t padded() const { return PaddedColumns(head_.Width()); }
+  int64_t padded() const { return PaddedColumns(head_.width); }
   float* Exponents(int64_t row) const { return exponents_ + row * step_; }
   const float* Factors(int64_t row) const { return factors_ + row * step_; }  // before weighing
   float* Weights(int64_t row) const { return weights_ + row * step_; }
@@ -58,7 +63,7 @@ class FeaturePanel {
 
   // What weights are relative to: feature_shift_r = sign·c_r + offset_r − base, taken in double.
   // The padding never counts.
-  void SetFeatureShift(const std::vector<double>& c, double sign, double base);
+  void SetFeatureShift(std::span<const double> c, double sign, double base);
   float FeatureShift(int64_t r) const { return feature_shift_[static_cast<size_t>(r)]; }
 
   // max_r e_r + feature_shift_r of a row.
@@ -79,7 +84,7 @@ class FeaturePanel {
   void Backward(int64_t count, float* grad_weights, float* grad_x, int64_t grad_step) const;
 
  private:
-  const HeadFeatures& head_;
+  const HeadFeatures& head_;  // outlives the panel
   const MapRows& rows_;
   bool has_factor_;
   int64_t x_step_, u_step_, step_;

@@ -50,9 +50,18 @@ void BackwardRow(int64_t m, float epsilon, const float* HWY_RESTRICT u,
   }
 }
 
+template <class Map>
+constexpr MapRows Rows() {
+  if constexpr (kIsRowMap<Map>) {
+    return {nullptr, nullptr, &Map::template Factors<float>, &Map::template Backward<float>};
+  } else {
+    return {&EvaluateRow<Map>, &BackwardRow<Map>, nullptr, nullptr};
+  }
+}
+
 // In the order of MapEntry::index.
 static constexpr MapRows kMapRows[] = {
-#define FAVOR_ENTRY(Map) {&EvaluateRow<kernels::Map>, &BackwardRow<kernels::Map>},
+#define FAVOR_ENTRY(Map) Rows<kernels::Map>(),
 #include "maps.inc"
 #undef FAVOR_ENTRY
 };
@@ -68,17 +77,17 @@ FeaturePanel::FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool back
     : head_(head),
       rows_(RowsOf(*head.map)),
       has_factor_(head.map->traits->has_factor),
-      x_step_(RowStep(head.omega.dim)),
-      u_step_(RowStep(head.omega.features)),
-      step_(RowStep(head.Width())),
+      x_step_(RowStep(head.dim)),
+      u_step_(head.omega == nullptr ? 0 : RowStep(head.omega->features)),
+      step_(RowStep(head.width)),
       half_norm_(static_cast<size_t>(max_rows)),
-      offset_(static_cast<size_t>(head.Width())),
-      feature_shift_(static_cast<size_t>(PaddedColumns(head.Width())), kNowhere),
+      offset_(static_cast<size_t>(head.width)),
+      feature_shift_(static_cast<size_t>(PaddedColumns(head.width)), kNowhere),
       memory_(context, max_rows * (x_step_ + u_step_ + Optional(!head.map->linear, step_) +
                                    Optional(has_factor_, step_) +
                                    Optional(backward && !head.map->linear, u_step_)) +
                            step_) {
-  for (size_t r = 0; r < offset_.size(); ++r) offset_[r] = head.offset[r % head.offset.size()];
+  for (size_t r = 0; r < offset_.size(); ++r) offset_[r] = head.Offset(static_cast<int64_t>(r));
   float* next = memory_.data();
   const auto take = [&next](int64_t floats) { return std::exchange(next, next + floats); };
   x_ = take(max_rows * x_step_);
@@ -93,7 +102,6 @@ FeaturePanel::FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool back
 
 void FeaturePanel::Compute(const ConstView& rows, int64_t begin, int64_t count, const double* mean,
                            double scale, const float* mask) {
-  const int64_t m = head_.omega.features;
   for (int64_t row = 0; row < count; ++row) {
     float* x = x_ + row * x_step_;
     if (mask != nullptr && mask[begin + row] == 0) {
@@ -101,17 +109,19 @@ void FeaturePanel::Compute(const ConstView& rows, int64_t begin, int64_t count, 
     } else {
       LoadRow(rows, begin + row, mean, scale, x_step_, x);
     }
-    half_norm_[static_cast<size_t>(row)] = SquareSum(x, PaddedColumns(head_.omega.dim)) / 2;
+    half_norm_[static_cast<size_t>(row)] = SquareSum(x, PaddedColumns(head_.dim)) / 2;
+    if (head_.omega == nullptr) rows_.row_factors(x, head_.dim, factors_ + row * step_);
   }
-  ProjectRows(head_.omega, x_, x_step_, count, u_, u_step_);
+  if (head_.omega == nullptr) return;
+  ProjectRows(*head_.packed_omega, x_, x_step_, count, u_, u_step_);
   if (head_.argument_scale != 1) {
     const auto factor = static_cast<float>(head_.argument_scale);
     for (int64_t i = 0; i < count * u_step_; ++i) u_[i] *= factor;
   }
   if (head_.map->linear) return;
   for (int64_t row = 0; row < count; ++row) {
-    rows_.evaluate(m, static_cast<float>(head_.epsilon), u_ + row * u_step_, Exponents(row),
-                   has_factor_ ? factors_ + row * step_ : nullptr);
+    rows_.evaluate(head_.omega->features, static_cast<float>(head_.epsilon), u_ + row * u_step_,
+                   Exponents(row), has_factor_ ? factors_ + row * step_ : nullptr);
   }
 }
 
@@ -149,7 +159,7 @@ void FeaturePanel::FindLargest(int64_t count, const char* exists, const float* r
   }
 }
 
-void FeaturePanel::SetFeatureShift(const std::vector<double>& c, double sign, double base) {
+void FeaturePanel::SetFeatureShift(std::span<const double> c, double sign, double base) {
   for (size_t r = 0; r < c.size(); ++r)
     feature_shift_[r] = static_cast<float>(sign * c[r] + offset_[r] - base);
   one_exponent_ = head_.map->flat;
@@ -168,15 +178,15 @@ float FeaturePanel::LargestOfRow(int64_t row) const {
   return LargestLane(largest);
 }
 
-enum class RowKind {
+enum class RowForm {
   kExponents,    // g = 1
   kFactors,      // exponents and factors
   kOneExponent,  // factors, and one exponent for all features
 };
 
-// The loop over a row's weights, with what each kind of row needs. Weights take the place of
+// The loop over a row's weights, with what each form of row needs. Weights take the place of
 // exponents, or of factors where there are any; with kKeep, exponentials stay where exponents were.
-template <RowKind kKind, bool kDot, bool kKeep>
+template <RowForm kForm, bool kDot, bool kKeep>
 HWY_INLINE float WeighRow(int64_t padded, float* HWY_RESTRICT e, float* HWY_RESTRICT g,
                           float row_shift, const float* HWY_RESTRICT feature_shift, float limit,
                           const float* HWY_RESTRICT with, float factor, float* HWY_RESTRICT sums) {
@@ -187,14 +197,14 @@ HWY_INLINE float WeighRow(int64_t padded, float* HWY_RESTRICT e, float* HWY_REST
   Floats dot = hn::Zero(d);
   for (int64_t r = 0; r < padded; r += Lanes()) {
     Floats weight = one;
-    if constexpr (kKind != RowKind::kOneExponent) {
+    if constexpr (kForm != RowForm::kOneExponent) {
       Floats exponent =
           hn::Add(hn::Add(hn::LoadU(d, e + r), hn::LoadU(d, feature_shift + r)), shift);
       if constexpr (!kDot) exponent = hn::Min(exponent, most);
       weight = Exp(exponent);
     }
-    if constexpr (kKind == RowKind::kExponents || kKeep) hn::StoreU(weight, d, e + r);
-    if constexpr (kKind != RowKind::kExponents) {
+    if constexpr (kForm == RowForm::kExponents || kKeep) hn::StoreU(weight, d, e + r);
+    if constexpr (kForm != RowForm::kExponents) {
       weight = hn::Mul(weight, hn::LoadU(d, g + r));
       hn::StoreU(weight, d, g + r);
     }
@@ -210,9 +220,9 @@ HWY_INLINE float WeighRow(int64_t padded, float* HWY_RESTRICT e, float* HWY_REST
 // Only sums are followed by gradients.
 template <bool kDot>
 HWY_INLINE auto ChooseWeighRow(bool has_factor, bool one_exponent) {
-  if (one_exponent) return &WeighRow<RowKind::kOneExponent, kDot, !kDot>;
-  return has_factor ? &WeighRow<RowKind::kFactors, kDot, !kDot>
-                    : &WeighRow<RowKind::kExponents, kDot, !kDot>;
+  if (one_exponent) return &WeighRow<RowForm::kOneExponent, kDot, !kDot>;
+  return has_factor ? &WeighRow<RowForm::kFactors, kDot, !kDot>
+                    : &WeighRow<RowForm::kExponents, kDot, !kDot>;
 }
 
 float FeaturePanel::WeighAndDot(int64_t row, float row_shift, const float* with) const {
@@ -232,7 +242,6 @@ void FeaturePanel::WeighAndSum(int64_t row, float row_shift, float limit, float 
 void FeaturePanel::Backward(int64_t count, float* grad_weights, float* grad_x,
                             int64_t grad_step) const {
   const FloatTag d;
-  const int64_t m = head_.omega.features;
   const auto slope = static_cast<float>(head_.map->traits->norm_slope);
   const auto scale = static_cast<float>(head_.argument_scale);
   float* grad_exponents = row_memory_;
@@ -254,17 +263,23 @@ void FeaturePanel::Backward(int64_t count, float* grad_weights, float* grad_x,
     }
     norm_gradient[static_cast<size_t>(row)] = slope * SumOfLanes(sum);
     if (head_.map->linear) continue;
+    if (head_.omega == nullptr) {
+      rows_.row_backward(x_ + row * x_step_, head_.dim, gradient, grad_x + row * grad_step);
+      continue;
+    }
+    const int64_t m = head_.omega->features;
     float* grad_u = grad_u_ + row * u_step_;
     rows_.backward(m, static_cast<float>(head_.epsilon), u_ + row * u_step_, grad_exponents,
                    gradient, grad_u);
     for (int64_t r = 0; r < m; ++r) grad_u[r] *= scale;
   }
-  ProjectRowsTranspose(head_.omega, head_.map->linear ? grad_weights : grad_u_,
+  if (head_.omega == nullptr) return;
+  ProjectRowsTranspose(*head_.packed_omega, head_.map->linear ? grad_weights : grad_u_,
                        head_.map->linear ? step_ : u_step_, count, grad_x, grad_step);
   if (slope == 0) return;
   for (int64_t row = 0; row < count; ++row) {
     const float factor = norm_gradient[static_cast<size_t>(row)];
-    for (int64_t i = 0; i < head_.omega.dim; ++i)
+    for (int64_t i = 0; i < head_.dim; ++i)
       grad_x[row * grad_step + i] += factor * x_[row * x_step_ + i];
   }
 }

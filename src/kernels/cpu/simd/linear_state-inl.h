@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/aligned.h"
@@ -17,7 +18,8 @@
 #include "hwy/highway.h"
 #include "kernels/cpu/simd/features-inl.h"
 #include "kernels/cpu/simd/rows-inl.h"
-#include "kernels/linear_attention_backward.h"
+#include "kernels/head_rows.h"
+#include "kernels/prefix_state.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
@@ -42,8 +44,8 @@ class AppendedRows {
         shift_(static_cast<size_t>(max_rows)),
         multiple_(shift_.size()),
         exists_(shift_.size()),
-        maximum_(static_cast<size_t>(head.Width())),
-        largest_(static_cast<size_t>(PaddedColumns(head.Width()))),
+        maximum_(static_cast<size_t>(head.width)),
+        largest_(static_cast<size_t>(PaddedColumns(head.width))),
         sums_(largest_.size()) {}
 
   // Both return how many rows cannot be computed with.
@@ -87,7 +89,7 @@ class AppendedRows {
 
   // The c that a state must have to take these rows: its own, or where a row's exponent exceeds
   // that by too much, the largest exponent.
-  void FindMaximum(const std::vector<double>& c) {
+  void FindMaximum(std::span<const double> c) {
     std::fill(largest_.begin(), largest_.end(), -INFINITY);
     panel_.FindLargest(count_, exists_.data(), shift_.data(), largest_.data());
     for (size_t r = 0; r < maximum_.size(); ++r) {
@@ -97,7 +99,7 @@ class AppendedRows {
   }
 
   // The same from elsewhere: weights will be relative to sign·c.
-  void SetMaximum(double sign, const std::vector<double>& c) {
+  void SetMaximum(double sign, std::span<const double> c) {
     for (size_t r = 0; r < maximum_.size(); ++r) maximum_[r] = sign * c[r];
   }
 
@@ -206,14 +208,14 @@ class SumState {
         step_(RowStep(layout == Layout::kByFeature ? value_dim_ : width_)),
         size_((layout == Layout::kByFeature ? width_ : (value_dim_ + 4) / 4 * 4) * step_),
         memory_(context, 2 * size_),
-        c_(from.c),
-        z_(from.z),
+        c_(from.c.begin(), from.c.end()),
+        z_(from.z.begin(), from.z.end()),
         z_f32_(static_cast<size_t>(PaddedColumns(width_)), 0.0f),
         decay_(z_f32_.size(), 1.0f),
-        tokens_(from.tokens) {
+        tokens_(static_cast<int64_t>(*from.tokens)) {
     std::fill_n(memory_.data(), 2 * size_, 0.0f);
     for (int64_t r = 0; r < width_ && !from.IsEmpty(); ++r) {
-      const double* HWY_RESTRICT values = from.s.data() + r * value_dim_;
+      const double* HWY_RESTRICT values = from.s + r * value_dim_;
       if (layout_ == Layout::kByFeature) {
         float *HWY_RESTRICT high = s() + r * step_, *HWY_RESTRICT low = rest() + r * step_;
         for (int64_t v = 0; v < value_dim_; ++v) {
@@ -231,12 +233,12 @@ class SumState {
     RefreshZ();
   }
 
-  void CopyTo(PrefixState& to) const {
-    to.c = c_;
-    to.z = z_;
-    to.tokens = tokens_;
+  void CopyTo(const PrefixState& to) const {
+    std::ranges::copy(c_, to.c.begin());
+    std::ranges::copy(z_, to.z.begin());
+    *to.tokens = static_cast<double>(tokens_);
     for (int64_t r = 0; r < width_; ++r) {
-      double* HWY_RESTRICT values = to.s.data() + r * value_dim_;
+      double* HWY_RESTRICT values = to.s + r * value_dim_;
       const int64_t first = layout_ == Layout::kByFeature ? r * step_ : r;
       const float *HWY_RESTRICT high = s() + first, *HWY_RESTRICT low = rest() + first;
       if (layout_ == Layout::kByFeature) {

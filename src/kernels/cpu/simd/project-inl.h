@@ -9,18 +9,18 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
-#include "kernels/omega.h"
+#include "kernels/cpu/packed_omega.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
 // u[rows, m] = x[rows, d] ωᵀ. Rows of u are padded to whole vectors and zero there.
-void ProjectRows(const Omega& omega, const float* x, int64_t x_step, int64_t rows, float* u,
+void ProjectRows(const PackedOmega& packed, const float* x, int64_t x_step, int64_t rows, float* u,
                  int64_t u_step);
 
 // grad_x[rows, d] = grad_u[rows, m] ω.
-void ProjectRowsTranspose(const Omega& omega, const float* grad_u, int64_t u_step, int64_t rows,
-                          float* grad_x, int64_t x_step);
+void ProjectRowsTranspose(const PackedOmega& packed, const float* grad_u, int64_t u_step,
+                          int64_t rows, float* grad_x, int64_t x_step);
 
 }  // namespace favor::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

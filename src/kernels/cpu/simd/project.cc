@@ -97,11 +97,11 @@ class StagedBlock {
         parameters_(omega.block_parameters[static_cast<size_t>(block)].data()) {
     int64_t rotations = 0;
     for (const OmegaStage& stage : omega.stages)
-      rotations += stage.kind == OmegaStage::Kind::kRotations ? 1 : 0;
+      rotations += stage.factor == OmegaStage::Factor::kRotations ? 1 : 0;
     turns_.assign(static_cast<size_t>(2 * rotations * padded_), 0.0f);
     float* cosines = turns_.data();
     for (const OmegaStage& stage : omega.stages) {
-      if (stage.kind != OmegaStage::Kind::kRotations) continue;
+      if (stage.factor != OmegaStage::Factor::kRotations) continue;
       const float* p = parameters_ + stage.first_parameter;
       float* sines = cosines + padded_;
       for (int64_t i = 0; i < n_; ++i) {
@@ -122,8 +122,8 @@ class StagedBlock {
     int64_t rotation = transpose_ ? static_cast<int64_t>(turns_.size()) / (2 * padded_) - 1 : 0;
     for (int64_t i = 0; i < count; ++i) {
       const OmegaStage& stage = omega_.stages[static_cast<size_t>(transpose_ ? count - 1 - i : i)];
-      switch (stage.kind) {
-        case OmegaStage::Kind::kSigns: {
+      switch (stage.factor) {
+        case OmegaStage::Factor::kSigns: {
           const float* signs = parameters_ + stage.first_parameter;
           for (int64_t row = 0; row < rows; ++row) {
             float* HWY_RESTRICT line = y + row * padded_;
@@ -131,10 +131,10 @@ class StagedBlock {
           }
           break;
         }
-        case OmegaStage::Kind::kHadamard:
+        case OmegaStage::Factor::kHadamard:
           Hadamard(n_, rows * padded_, y);
           break;
-        case OmegaStage::Kind::kRotations:
+        case OmegaStage::Factor::kRotations:
           for (int64_t row = 0; row < rows; ++row)
             Rotate(stage.stride, turns_.data() + 2 * rotation * padded_, y + row * padded_);
           rotation += transpose_ ? -1 : 1;
@@ -196,11 +196,12 @@ HWY_INLINE void ThroughStages(const Omega& omega, bool transpose, int64_t rows, 
   }
 }
 
-void ProjectRows(const Omega& omega, const float* x, int64_t x_step, int64_t rows, float* u,
+void ProjectRows(const PackedOmega& packed, const float* x, int64_t x_step, int64_t rows, float* u,
                  int64_t u_step) {
+  const Omega& omega = packed.omega;
   const int64_t d = omega.dim, m = omega.features, n = omega.padded_dim;
   if (omega.IsDense()) {
-    Multiply({x, x_step, 1}, omega.columns_f32.data(), RowStep(m), rows, m, d, {u, u_step});
+    Multiply({x, x_step, 1}, packed.columns.data(), RowStep(m), rows, m, d, {u, u_step});
     return;
   }
   ThroughStages(
@@ -218,11 +219,12 @@ void ProjectRows(const Omega& omega, const float* x, int64_t x_step, int64_t row
     std::fill(u + row * u_step + m, u + row * u_step + PaddedColumns(m), 0.0f);
 }
 
-void ProjectRowsTranspose(const Omega& omega, const float* grad_u, int64_t u_step, int64_t rows,
-                          float* grad_x, int64_t x_step) {
+void ProjectRowsTranspose(const PackedOmega& packed, const float* grad_u, int64_t u_step,
+                          int64_t rows, float* grad_x, int64_t x_step) {
+  const Omega& omega = packed.omega;
   const int64_t d = omega.dim, m = omega.features, n = omega.padded_dim;
   if (omega.IsDense()) {
-    Multiply({grad_u, u_step, 1}, omega.rows_f32.data(), RowStep(d), rows, d, m, {grad_x, x_step});
+    Multiply({grad_u, u_step, 1}, packed.rows.data(), RowStep(d), rows, d, m, {grad_x, x_step});
     return;
   }
   for (int64_t row = 0; row < rows; ++row)

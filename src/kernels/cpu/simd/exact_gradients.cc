@@ -1,7 +1,7 @@
-#include "kernels/exact_attention_backward.h"
+#include "kernels/cpu/simd/exact_rows.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/exact_attention_backward.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/simd/exact_gradients.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.
 #include <algorithm>
@@ -84,8 +84,8 @@ HWY_INLINE Floats Weight(Floats exponent, bool normalized) {
 }
 
 // Queries along the lanes, keys stream past.
-RowCounts ExactQueryGradientsOnTarget(const ExactRows& rows, const GradientRows& gradients,
-                                      int64_t begin, int64_t end, const Context& context) {
+RowCounts ExactQueryGradientsOnTarget(const ExactHead& rows, const GradientRows& gradients,
+                                      RowRange range, const Context& context) {
   const int64_t length = rows.keys.size(0), d = rows.keys.size(1), dv = rows.values.size(1);
   const FloatTag tag;
   const Scratch<float> memory(context, (d + dv + 2 * kOtherRows + 2) * kLaneStep);
@@ -95,8 +95,8 @@ RowCounts ExactQueryGradientsOnTarget(const ExactRows& rows, const GradientRows&
   const Tile keys(rows.keys, rows.mask, 1, context), values(rows.values, rows.mask, 1, context);
   const LaneSums grad_queries(d, context);
   RowCounts counts;
-  for (int64_t first = begin; first < end; first += kExactBlock) {
-    const int64_t lanes = std::min(kExactBlock, end - first);
+  for (int64_t first = range.begin; first < range.end; first += kExactBlock) {
+    const int64_t lanes = std::min(kExactBlock, range.end - first);
     LoadTransposed(rows.queries, first, lanes, rows.scale, q);
     LoadTransposed(gradients.grad_output, first, lanes, 1, grad_output);
     std::fill_n(log_sum, 2 * kLaneStep, 0.0f);
@@ -105,7 +105,7 @@ RowCounts ExactQueryGradientsOnTarget(const ExactRows& rows, const GradientRows&
       delta[lane] = static_cast<float>(gradients.delta[first + lane]);
     }
     grad_queries.Clear();
-    const int64_t visible = rows.causal ? first + lanes : length;
+    const int64_t visible = rows.causal ? rows.before + first + lanes : length;
     for (int64_t block = 0; block < visible; block += kOtherRows) {
       const int64_t count = std::min(kOtherRows, visible - block);
       keys.Load(block, count);
@@ -132,8 +132,8 @@ RowCounts ExactQueryGradientsOnTarget(const ExactRows& rows, const GradientRows&
 }
 
 // Keys along the lanes, queries stream past.
-RowCounts ExactKeyGradientsOnTarget(const ExactRows& rows, const GradientRows& gradients,
-                                    int64_t begin, int64_t end, const Context& context) {
+RowCounts ExactKeyGradientsOnTarget(const ExactHead& rows, const GradientRows& gradients,
+                                    RowRange range, const Context& context) {
   const int64_t length = rows.queries.size(0), d = rows.keys.size(1), dv = rows.values.size(1);
   const FloatTag tag;
   const Scratch<float> memory(context, (d + dv + 2 * kOtherRows + 1) * kLaneStep);
@@ -144,8 +144,8 @@ RowCounts ExactKeyGradientsOnTarget(const ExactRows& rows, const GradientRows& g
       grad_output(gradients.grad_output, nullptr, 1, context);
   const LaneSums grad_keys(d, context), grad_values(dv, context);
   RowCounts counts;
-  for (int64_t first = begin; first < end; first += kExactBlock) {
-    const int64_t lanes = std::min(kExactBlock, end - first);
+  for (int64_t first = range.begin; first < range.end; first += kExactBlock) {
+    const int64_t lanes = std::min(kExactBlock, range.end - first);
     LoadTransposed(rows.keys, first, lanes, 1, k);
     LoadTransposed(rows.values, first, lanes, 1, v);
     std::fill_n(hidden, kLaneStep, 0.0f);
@@ -157,7 +157,9 @@ RowCounts ExactKeyGradientsOnTarget(const ExactRows& rows, const GradientRows& g
     }
     grad_keys.Clear();
     grad_values.Clear();
-    for (int64_t block = rows.causal ? first : 0; block < length; block += kOtherRows) {
+    // The first query that sees a key of these lanes.
+    const int64_t seeing = rows.causal ? std::max<int64_t>(0, first - rows.before) : 0;
+    for (int64_t block = seeing; block < length; block += kOtherRows) {
       const int64_t count = std::min(kOtherRows, length - block);
       queries.Load(block, count);
       grad_output.Load(block, count);
@@ -166,7 +168,8 @@ RowCounts ExactKeyGradientsOnTarget(const ExactRows& rows, const GradientRows& g
       for (int64_t i = 0; i < count; ++i) {
         float* score = scores + i * kLaneStep;
         if (rows.causal) {  // a query sees keys up to itself
-          const int64_t seen = std::clamp<int64_t>(block + i - first + 1, 0, kExactBlock);
+          const int64_t seen =
+              std::clamp<int64_t>(rows.before + block + i - first + 1, 0, kExactBlock);
           std::fill(score + seen, score + kExactBlock, -INFINITY);
         }
         const Floats log_sum = hn::Set(tag, static_cast<float>(gradients.log_sum[block + i])),
@@ -198,14 +201,14 @@ namespace favor::kernels::cpu {
 HWY_EXPORT(ExactQueryGradientsOnTarget);
 HWY_EXPORT(ExactKeyGradientsOnTarget);
 
-RowCounts ExactQueryGradients(const ExactRows& rows, const GradientRows& gradients, int64_t begin,
-                              int64_t end, const Context& context) {
-  return HWY_DYNAMIC_DISPATCH(ExactQueryGradientsOnTarget)(rows, gradients, begin, end, context);
+RowCounts ExactQueryGradients(const ExactHead& rows, const GradientRows& gradients, RowRange range,
+                              const Context& context) {
+  return HWY_DYNAMIC_DISPATCH(ExactQueryGradientsOnTarget)(rows, gradients, range, context);
 }
 
-RowCounts ExactKeyGradients(const ExactRows& rows, const GradientRows& gradients, int64_t begin,
-                            int64_t end, const Context& context) {
-  return HWY_DYNAMIC_DISPATCH(ExactKeyGradientsOnTarget)(rows, gradients, begin, end, context);
+RowCounts ExactKeyGradients(const ExactHead& rows, const GradientRows& gradients, RowRange range,
+                            const Context& context) {
+  return HWY_DYNAMIC_DISPATCH(ExactKeyGradientsOnTarget)(rows, gradients, range, context);
 }
 
 }  // namespace favor::kernels::cpu

@@ -1,16 +1,15 @@
-// The cut of a sequence into blocks, and the states of what lies beside each.
-#ifndef FAVOR_ATTENTION_BLOCKS_H_
-#define FAVOR_ATTENTION_BLOCKS_H_
+// The cut of a sequence into blocks, and the states of what lies before or after each.
+#ifndef FAVOR_KERNELS_CPU_BLOCKS_H_
+#define FAVOR_KERNELS_CPU_BLOCKS_H_
 
 #include <algorithm>
 #include <cstdint>
-#include <span>
-#include <utility>
 
-#include "kernels/linear_attention.h"
+#include "core/parallel.h"
+#include "kernels/head_rows.h"
 #include "kernels/prefix_state.h"
 
-namespace favor::attention {
+namespace favor::kernels::cpu {
 
 // Work is cut by shape: a head's sequence into blocks whose states merge in order, so that one long
 // sequence keeps all threads busy too.
@@ -34,7 +33,7 @@ struct Blocks {
     count = (length + rows - 1) / rows;
   }
 
-  kernels::RowRange Rows(int64_t block, int64_t length) const {
+  RowRange Rows(int64_t block, int64_t length) const {
     return {block * rows, std::min(length, (block + 1) * rows)};
   }
 
@@ -44,16 +43,16 @@ struct Blocks {
 enum class Side { kBefore, kAfter };
 
 // Entry b becomes the state of all blocks before, or after, b.
-inline void ScanStates(std::span<kernels::PrefixState> states, Side side) {
-  kernels::PrefixState running(states[0].width, states[0].value_dim);
-  for (size_t i = 0; i < states.size(); ++i) {
-    kernels::PrefixState& state = states[side == Side::kBefore ? i : states.size() - 1 - i];
-    kernels::PrefixState next = running;
-    kernels::MergeInto(state, next);
-    state = std::exchange(running, std::move(next));
-  }
+void ScanStates(const PrefixStates& states, Side side);
+
+// Sums work(piece) over pieces, in their order.
+template <class Work>
+RowCounts SumPieces(const Context& context, int64_t pieces, const Work& work) {
+  return ParallelReduce(
+      context, pieces, 1, RowCounts{}, [&](int64_t piece, int64_t) { return work(piece); },
+      [](RowCounts& total, const RowCounts& part) { total += part; });
 }
 
-}  // namespace favor::attention
+}  // namespace favor::kernels::cpu
 
-#endif  // FAVOR_ATTENTION_BLOCKS_H_
+#endif  // FAVOR_KERNELS_CPU_BLOCKS_H_

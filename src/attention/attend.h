@@ -1,0 +1,21 @@
+// Calls that are checked, without a word to the host: what passes through models are made of.
+#ifndef FAVOR_ATTENTION_ATTEND_H_
+#define FAVOR_ATTENTION_ATTEND_H_
+
+#include "attention/kind.h"
+
+namespace favor::attention {
+
+// Rows that cannot be computed with, and results that are not finite, are counted as unusable.
+void Forward(const Call& call, const ForwardTo& to, const Context& context);
+
+struct BackwardArrays {
+  ConstView out, grad_out;  // of rank 4, like the gradients
+  View grad_q, grad_k, grad_v;
+};
+void Backward(const Call& call, const Record& record, const BackwardArrays& arrays,
+              TallyEntry* tally, const Context& context);
+
+}  // namespace favor::attention
+
+#endif  // FAVOR_ATTENTION_ATTEND_H_

@@ -1,0 +1,53 @@
+// What a kind of attention keeps of the tokens that a causal model has read, so that the next ones
+// can attend to them: the prefix state (linear attention, of a size that does not depend on their
+// number), keys and values (exact), sums of values (uniform).
+#ifndef FAVOR_ATTENTION_CACHE_H_
+#define FAVOR_ATTENTION_CACHE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/tally.h"
+#include "favor/attention.h"
+#include "io/safetensors.h"
+
+namespace favor::attention {
+
+struct CacheShape {
+  int64_t batch = 1, heads = 1, kv_heads = 1, dim = 1, value_dim = 1;
+};
+
+class Cache {
+ public:
+  virtual ~Cache() = default;
+  virtual std::unique_ptr<Cache> Clone() const = 0;
+
+  // q [batch, heads, length, dim], k and v [batch, kv_heads, length, ..], out like q: each row
+  // attends to the tokens read and to rows up to itself; then the rows are among the tokens read.
+  // If some cannot be computed with, they are counted in the tally.
+  virtual void Attend(const AttentionInputs& inputs, View out, TallyEntry* tally,
+                      const Context& context) = 0;
+
+  virtual int64_t Bytes() const = 0;  // of what changes with the tokens
+
+  // As tensors whose names begin with `prefix`; some point into this object.
+  virtual void Store(const std::string& prefix, io::Safetensors& file) const = 0;
+  // Of `tokens` tokens. Throws kInvalidData if the file's do not fit; `who` names the file.
+  virtual void Load(const std::string& prefix, const io::Safetensors& file, int64_t tokens,
+                    const std::string& who) = 0;
+};
+
+// Numbers of a file, of the expected shape and finite; throws kInvalidData.
+template <class T>
+std::vector<T> LoadNumbers(const io::Safetensors& file, const std::string& name,
+                           const std::vector<int64_t>& shape, const std::string& who);
+extern template std::vector<float> LoadNumbers(const io::Safetensors&, const std::string&,
+                                               const std::vector<int64_t>&, const std::string&);
+extern template std::vector<double> LoadNumbers(const io::Safetensors&, const std::string&,
+                                                const std::vector<int64_t>&, const std::string&);
+
+}  // namespace favor::attention
+
+#endif  // FAVOR_ATTENTION_CACHE_H_

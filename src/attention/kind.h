@@ -1,0 +1,91 @@
+// A kind of attention owns all of its own: forward, backward, what its forward call leaves for the
+// backward call, what it keeps of tokens that were read, and its options. One file of kinds/ each
+// defines `const Kind& NameKind()`; the list follows from the files.
+#ifndef FAVOR_ATTENTION_KIND_H_
+#define FAVOR_ATTENTION_KIND_H_
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "attention/cache.h"
+#include "attention/call.h"
+#include "attention/record.h"
+#include "favor/attention.h"
+
+namespace favor::attention {
+
+// Where a forward call writes: `out` is [batch, heads, query_length, value_dim], f32 or (of the
+// reference) f64; `record` is filled unless it is null. Rows are counted in the tally.
+struct ForwardTo {
+  View out;
+  Record* record = nullptr;
+  TallyEntry* tally;
+
+  kernels::AttentionArguments Arguments(const kernels::AttentionProblem& problem) const {
+    return {.problem = problem,
+            .out = out,
+            .log_sum = record == nullptr ? View() : record->log_sum.view(),
+            .tally = tally};
+  }
+};
+
+// A backward call; arrays of rank 4.
+struct BackwardTo {
+  const Record& record;
+  ConstView out, grad_out;
+  ConstView delta;  // f64 [batch · heads, query_length]: −dO·O, 0 if not normalised
+  View grad_q, grad_k, grad_v;
+  TallyEntry* tally;
+
+  kernels::AttentionGradients Gradients(const kernels::AttentionProblem& problem) const {
+    return {.problem = problem,
+            .out = out,
+            .grad_out = grad_out,
+            .log_sum = record.log_sum,
+            .delta = delta,
+            .grad_q = grad_q,
+            .grad_k = grad_k,
+            .grad_v = grad_v,
+            .tally = tally};
+  }
+};
+
+class Kind {
+ public:
+  virtual ~Kind() = default;
+
+  virtual std::string_view name() const = 0;
+  virtual std::string_view summary() const = 0;  // for help
+  virtual std::span<const AttentionOptionInfo> options() const { return {}; }
+  // It computes with random features: a plan, key centring and compat say something to it.
+  virtual bool TakesPlan() const { return false; }
+  // Its fast kernels find arguments out of range, and results that are not finite, while they work.
+  // For other kinds, and for the reference, they are looked for before and after.
+  virtual bool ChecksWhileItWorks() const { return false; }
+
+  // Checks what is asked beyond shapes, and completes the call with what the kind needs. Kinds
+  // without random features refuse options that belong to them.
+  virtual void Complete(const AttentionOptions& options, const Context& context, Call& call) const;
+
+  virtual void Forward(const Call& call, const ForwardTo& to, const Context& context) const = 0;
+  virtual void Backward(const Call& call, const BackwardTo& to, const Context& context) const = 0;
+
+  // Of a record of a call of this shape, beyond 8 bytes per query.
+  virtual int64_t RecordBytes(const CacheShape&, const AttentionOptions&) const { return 0; }
+
+  // What it keeps of a context in a causal model; empty at first. Options as of causal calls, with
+  // a plan if the kind takes one.
+  virtual std::unique_ptr<Cache> MakeCache(const CacheShape& shape,
+                                           const AttentionOptions& options) const = 0;
+};
+
+// Of options that give none: 1/√dim.
+double ScaleOf(const AttentionOptions& options, int64_t dim);
+
+// Throws kInvalidOption for a name that is not among AttentionNames().
+const Kind& FindKind(std::string_view name);
+
+}  // namespace favor::attention
+
+#endif  // FAVOR_ATTENTION_KIND_H_

@@ -1,0 +1,39 @@
+// The inside of an AttentionState, shared by its operations, its file format and decoding.
+#ifndef FAVOR_ATTENTION_STATE_DATA_H_
+#define FAVOR_ATTENTION_STATE_DATA_H_
+
+#include "core/access.h"
+#include "core/tally.h"
+#include "favor/state.h"
+#include "features/drawn_features.h"
+#include "kernels/linear_attention.h"
+#include "kernels/prefix_state.h"
+
+namespace favor::attention {
+
+struct State {
+  FeaturePlan plan;
+  int64_t batch = 1;
+  int64_t value_dim = 0;
+  double scale = 1;
+  Tensor key_mean;               // f64 [1, heads, d]; empty: keys are not centred
+  kernels::StateTensors states;  // [batch · heads]
+  int64_t begin = 0, end = 0;    // positions of its tokens
+
+  int64_t Groups() const { return batch * plan.heads(); }
+
+  // A call on it, of arrays that were checked: queries, keys and values, or one side alone.
+  kernels::AttentionProblem Problem(const ConstView& q, const ConstView& k,
+                                    const ConstView& v) const;
+  kernels::LinearHeads Heads() const;
+
+  // Attention of new tokens to those before and up to themselves, which then are among them. If
+  // some cannot be computed with, they are counted in the tally and nothing has moved. `end` is the
+  // caller's to move.
+  void Continue(const AttentionInputs& inputs, const ConstView& mask, const View& out,
+                TallyEntry* tally, const Context& context);
+};
+
+}  // namespace favor::attention
+
+#endif  // FAVOR_ATTENTION_STATE_DATA_H_

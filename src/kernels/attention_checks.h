@@ -1,0 +1,59 @@
+// What every attention call does around its kernels: rows that cannot be computed with are counted
+// before anything moves, and gradients begin with δ.
+#ifndef FAVOR_KERNELS_ATTENTION_CHECKS_H_
+#define FAVOR_KERNELS_ATTENTION_CHECKS_H_
+
+#include "kernels/attention_problem.h"
+#include "kernels/backend.h"
+
+namespace favor::kernels {
+
+// Counts rows of q, k and v (those of the problem that are given) that hold NaN, infinity or
+// numbers too large for the arithmetic as unusable; keys and values that do not exist may hold
+// anything.
+struct RangeArguments {
+  const AttentionProblem& problem;
+  ConstView key_mean;  // f64 [batch, heads, dim]: keys are taken less this; none: as they are
+  TallyEntry* tally;
+};
+
+// delta = −dO·O of every row, 0 if not normalised; rows where it is not finite are unusable.
+struct DeltaArguments {
+  const AttentionProblem& problem;
+  ConstView out, grad_out;  // [batch, heads, query_length, value_dim]
+  View delta;               // f64 [batch · heads, query_length]
+  TallyEntry* tally;
+};
+
+// Counts rows of a result that are not finite, for kernels that do not look themselves.
+struct FiniteArguments {
+  ConstView array;  // [.., columns]
+  TallyEntry* tally;
+};
+
+namespace cpu {  // arrays of any type
+void CountNotFinite(const FiniteArguments& a, const Context& context);
+void CountUnusable(const RangeArguments& a, const Context& context);
+void FindDeltas(const DeltaArguments& a, const Context& context);
+}  // namespace cpu
+
+inline void CountUnusable(const RangeArguments& a, const Context& context) {
+  const ConstView& any = a.problem.q.empty() ? a.problem.k : a.problem.q;
+  RunOn<RangeArguments>(any.device(), /*reference=*/false,
+                        {.name = "attention", .reference = nullptr, .cpu = cpu::CountUnusable}, a,
+                        context);
+}
+inline void CountNotFinite(const FiniteArguments& a, const Context& context) {
+  RunOn<FiniteArguments>(a.array.device(), /*reference=*/false,
+                         {.name = "attention", .reference = nullptr, .cpu = cpu::CountNotFinite}, a,
+                         context);
+}
+inline void FindDeltas(const DeltaArguments& a, const Context& context) {
+  RunOn<DeltaArguments>(a.delta.device(), /*reference=*/false,
+                        {.name = "attention", .reference = nullptr, .cpu = cpu::FindDeltas}, a,
+                        context);
+}
+
+}  // namespace favor::kernels
+
+#endif  // FAVOR_KERNELS_ATTENTION_CHECKS_H_

@@ -1,0 +1,77 @@
+// One attention call as backends see it: the arrays of all batches and heads, and what is asked of
+// them. Cutting it into pieces of work is the business of each backend.
+#ifndef FAVOR_KERNELS_ATTENTION_PROBLEM_H_
+#define FAVOR_KERNELS_ATTENTION_PROBLEM_H_
+
+#include <cstdint>
+
+#include "core/tally.h"
+#include "favor/tensor.h"
+
+namespace favor::kernels {
+
+// Of values and gradients: sums over millions of keys stay within float.
+constexpr double kLargestValue = 1e30;
+// Of scale·‖x‖²: up to here differences of exponents, kept in double, still mean something. Beyond,
+// attention has one key only.
+constexpr double kLargestNorm = 1e15;
+constexpr int64_t kDefaultChunk = 60;  // rows of a causal chunk
+
+// Checked by whoever makes it (attention/call.cc); everything below relies on it.
+struct AttentionProblem {
+  ConstView q;     // [batch, heads, query_length, dim], any type
+  ConstView k;     // [batch, kv_heads, key_length, dim]
+  ConstView v;     // [batch, kv_heads, key_length, value_dim]
+  ConstView mask;  // f32 [batch, kv_heads, key_length], 0: the key does not exist; none: all do
+  int64_t batch, heads, kv_heads, query_length, key_length, dim, value_dim;
+  bool causal = false;    // query i sees keys 0 … before + i
+  int64_t before = 0;     // keys that come before the first query of a causal call
+  double scale = 1;       // of q·k
+  bool normalize = true;  // false: sums without the division
+  int64_t chunk = kDefaultChunk;
+
+  // A group is a batch entry and a query head, head fastest.
+  int64_t Groups() const { return batch * heads; }
+  int64_t Batch(int64_t group) const { return group / heads; }
+  int64_t Head(int64_t group) const { return group % heads; }
+  int64_t KvHead(int64_t group) const { return Head(group) / (heads / kv_heads); }
+  template <class AnyView>
+  AnyView OfQueries(const AnyView& array, int64_t group) const {  // [batch, heads, ..]
+    return array.At(Batch(group)).At(Head(group));
+  }
+  template <class AnyView>
+  AnyView OfKeys(const AnyView& array, int64_t group) const {  // [batch, kv_heads, ..]
+    return array.At(Batch(group)).At(KvHead(group));
+  }
+  // [key_length], or null if all keys of the group exist.
+  const float* Mask(int64_t group) const {
+    return mask.empty() ? nullptr : OfKeys(mask, group).Data<float>();
+  }
+};
+
+// A forward call. log_sum is what a backward call needs of each row: log Σ_j K(q, k_j), normalisers
+// included; 0 if not normalised; +∞ where the output row is 0 by definition.
+struct AttentionArguments {
+  const AttentionProblem& problem;
+  View out;      // [batch, heads, query_length, value_dim]
+  View log_sum;  // f64 [batch · heads, query_length]; none: not wanted
+  TallyEntry* tally;
+
+  double* LogSum(int64_t group) const {
+    return log_sum.empty() ? nullptr : log_sum.At(group).Data<double>();
+  }
+};
+
+// A backward call. Query heads that share keys add up in grad_k and grad_v.
+struct AttentionGradients {
+  const AttentionProblem& problem;
+  ConstView out, grad_out;  // like `out` above
+  ConstView log_sum;        // of the forward call
+  ConstView delta;          // f64 [batch · heads, query_length]: −dO·O, 0 if not normalised
+  View grad_q, grad_k, grad_v;
+  TallyEntry* tally;
+};
+
+}  // namespace favor::kernels
+
+#endif  // FAVOR_KERNELS_ATTENTION_PROBLEM_H_

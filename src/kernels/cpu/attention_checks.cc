@@ -1,0 +1,129 @@
+#include "kernels/attention_checks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/element.h"
+#include "core/parallel.h"
+#include "kernels/cpu/blocks.h"
+
+namespace favor::kernels::cpu {
+namespace {
+
+constexpr int64_t kTaskRows = 1024;
+
+// Rows that exist of an array [batch, heads, length, columns] for which is_unusable(row, batch,
+// head) holds. Blocks of rows without an element beyond `limit` are passed over.
+template <class IsUnusable>
+RowCounts CountRows(const ConstView& array, const ConstView& mask, double limit,
+                    const Context& context, const IsUnusable& is_unusable) {
+  if (array.empty()) return {};
+  const int64_t heads = array.size(1), length = array.size(2);
+  const int64_t tasks = (length + kTaskRows - 1) / kTaskRows;
+  return SumPieces(context, array.size(0) * heads * tasks, [&](int64_t piece) {
+    const int64_t batch = piece / tasks / heads, head = piece / tasks % heads;
+    const int64_t begin = piece % tasks * kTaskRows, count = std::min(kTaskRows, length - begin);
+    const ConstView rows = array.At(batch).At(head).Range(0, begin, count);
+    RowCounts counts;
+    if (LargestAbsolute(rows) <= limit) return counts;
+    const float* exists = mask.empty() ? nullptr : mask.At(batch).At(head).Data<float>() + begin;
+    for (int64_t row = 0; row < count; ++row) {
+      if (exists != nullptr && exists[row] == 0) continue;
+      counts.unusable += is_unusable(rows.At(row), batch, head) ? 1 : 0;
+    }
+    return counts;
+  });
+}
+
+RowCounts CountBeyond(const ConstView& array, const ConstView& mask, double limit,
+                      const Context& context) {
+  return CountRows(array, mask, limit, context, [limit](const ConstView& row, int64_t, int64_t) {
+    return !(LargestAbsolute(row) <= limit);
+  });
+}
+
+// The largest |x| for which |scale|·dim·x² is in range.
+double LargestElement(const AttentionProblem& problem) {
+  return std::sqrt(kLargestNorm / (std::fabs(problem.scale) * static_cast<double>(problem.dim)));
+}
+
+// Keys less the mean of every head that shares them, if that is not in range.
+RowCounts CountCentred(const RangeArguments& a, const Context& context) {
+  const AttentionProblem& problem = a.problem;
+  if (a.key_mean.empty()) return {};
+  const double limit = LargestElement(problem) - LargestAbsolute(a.key_mean);
+  const int64_t shared = problem.heads / problem.kv_heads;
+  return CountRows(problem.k, problem.mask, limit, context,
+                   [&](const ConstView& key, int64_t batch, int64_t kv_head) {
+                     for (int64_t head = kv_head * shared; head < (kv_head + 1) * shared; ++head) {
+                       const double* mean = a.key_mean.At(batch).At(head).Data<double>();
+                       double square = 0;
+                       for (int64_t i = 0; i < problem.dim; ++i) {
+                         const double x =
+                             LoadElement(key.data(), key.type(), i * key.stride(0)) - mean[i];
+                         square += x * x;
+                       }
+                       if (!(problem.scale * square <= kLargestNorm)) return true;
+                     }
+                     return false;
+                   });
+}
+
+double Dot(const ConstView& a, const ConstView& b, int64_t row) {
+  const int64_t columns = a.size(1);
+  if (a.type() != DataType::kF32 || b.type() != DataType::kF32 || a.stride(1) != 1 ||
+      b.stride(1) != 1) {
+    double sum = 0;
+    for (int64_t i = 0; i < columns; ++i) sum += ElementAt(a, row, i) * ElementAt(b, row, i);
+    return sum;
+  }
+  const float* x = static_cast<const float*>(a.data()) + row * a.stride(0);
+  const float* y = static_cast<const float*>(b.data()) + row * b.stride(0);
+  double sums[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= columns; i += 8) {
+    for (int64_t lane = 0; lane < 8; ++lane)
+      sums[lane] += static_cast<double>(x[i + lane]) * y[i + lane];
+  }
+  for (; i < columns; ++i) sums[0] += static_cast<double>(x[i]) * y[i];
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+}  // namespace
+
+void CountUnusable(const RangeArguments& a, const Context& context) {
+  const AttentionProblem& problem = a.problem;
+  const double most = LargestElement(problem);
+  RowCounts counts = CountBeyond(problem.q, {}, most, context);
+  counts += CountBeyond(problem.k, problem.mask, most, context);
+  counts += CountBeyond(problem.v, problem.mask, kLargestValue, context);
+  if (counts.unusable == 0) counts += CountCentred(a, context);
+  counts.AddTo(*a.tally);
+}
+
+void FindDeltas(const DeltaArguments& a, const Context& context) {
+  constexpr int64_t kRows = 4096;
+  const AttentionProblem& problem = a.problem;
+  const int64_t length = problem.query_length, tasks = (length + kRows - 1) / kRows;
+  SumPieces(context, problem.Groups() * tasks, [&](int64_t task) {
+    const int64_t group = task / tasks, begin = task % tasks * kRows;
+    const ConstView out = problem.OfQueries(a.out, group),
+                    grad_out = problem.OfQueries(a.grad_out, group);
+    double* delta = a.delta.At(group).Data<double>();
+    RowCounts counts;
+    for (int64_t row = begin; row < std::min(length, begin + kRows); ++row) {
+      delta[row] = problem.normalize ? -Dot(grad_out, out, row) : 0;
+      counts.unusable += std::isfinite(delta[row]) ? 0 : 1;
+    }
+    return counts;
+  }).AddTo(*a.tally);
+}
+
+void CountNotFinite(const FiniteArguments& a, const Context& context) {
+  CountBeyond(a.array.AsRank4(), {}, std::numeric_limits<double>::max(), context).AddTo(*a.tally);
+}
+
+}  // namespace favor::kernels::cpu

@@ -1,0 +1,95 @@
+#include "kernels/cpu/simd/exact_rows.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/simd/exact_rows.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.
+#include <algorithm>
+#include <cmath>
+
+#include "core/scratch.h"
+#include "hwy/highway.h"
+#include "kernels/cpu/simd/exact_tiles-inl.h"
+#include "kernels/cpu/simd/output-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace favor::kernels::cpu::HWY_NAMESPACE {
+
+constexpr int64_t kKeyBlock = 128;
+
+// Queries lie along the lanes: maxima and sums over keys stay within a lane, and keys and values
+// are read where they are.
+RowCounts ExactOnTarget(const ExactHead& rows, RowRange range, const Context& context,
+                        const OutputRows& out) {
+  const int64_t length = rows.keys.size(0), d = rows.keys.size(1), dv = rows.values.size(1);
+  constexpr int64_t kStep = RowStep(kExactBlock);
+  const FloatTag tag;
+  const Scratch<float> memory(context, (d + kKeyBlock + 2 * dv + 5) * kStep + RowStep(dv));
+  float* q = memory.data();                  // [d, queries]
+  float* scores = q + d * kStep;             // [keys, queries]
+  float* sums = scores + kKeyBlock * kStep;  // [dv, queries], then the denominators
+  float* rest = sums + (dv + 1) * kStep;     // what these floats lost
+  float *maximum = rest + (dv + 1) * kStep, *decay = maximum + kStep, *row_sums = decay + kStep;
+  ExactOperand keys(rows.keys, nullptr, kKeyBlock, context);  // masked scores are overwritten
+  ExactOperand values(rows.values, rows.mask, kKeyBlock, context);
+  RowCounts counts;
+  for (int64_t first = range.begin; first < range.end; first += kExactBlock) {
+    const int64_t queries = std::min(kExactBlock, range.end - first);
+    LoadTransposed(rows.queries, first, queries, rows.scale, q);
+    std::fill_n(sums, 2 * (dv + 1) * kStep, 0.0f);
+    std::fill_n(maximum, kStep, -INFINITY);
+    const int64_t visible = rows.causal ? rows.before + first + queries : length;
+    for (int64_t block = 0; block < visible; block += kKeyBlock) {
+      const int64_t count = std::min(kKeyBlock, visible - block);
+      Multiply(keys.Rows(block, count), q, kStep, count, queries, d, {scores, kStep});
+      HideScores(rows, first, block, count, scores);
+      for (int64_t column = 0; column < queries; column += Lanes()) {
+        const Floats before = hn::LoadU(tag, maximum + column);
+        Floats larger = before;
+        for (int64_t j = 0; j < count; ++j)
+          larger = hn::Max(larger, hn::LoadU(tag, scores + j * kStep + column));
+        // Lanes without a key so far: −∞ − (−∞) would be NaN; any finite number gives exp(−∞) = 0.
+        const Floats safe = hn::Max(larger, hn::Set(tag, -3e38f));
+        Floats sum = hn::Zero(tag);
+        for (int64_t j = 0; j < count; ++j) {
+          float* score = scores + j * kStep + column;
+          const Floats weight = Exp(hn::Sub(hn::LoadU(tag, score), safe));
+          hn::StoreU(weight, tag, score);
+          sum = hn::Add(sum, weight);
+        }
+        const Floats factor = Exp(hn::Sub(before, safe));
+        hn::StoreU(factor, tag, decay + column);
+        hn::StoreU(larger, tag, maximum + column);
+        AddExactly(sum, factor, sums + dv * kStep + column, rest + dv * kStep + column);
+      }
+      Multiply(values.Columns(block, count), scores, kStep, dv, queries, count,
+               {sums, kStep, ResultMode::kAddExactly, rest, decay});
+    }
+    for (int64_t lane = 0; lane < queries; ++lane) {
+      for (int64_t v = 0; v < dv; ++v)
+        row_sums[v] = sums[v * kStep + lane] + rest[v * kStep + lane];
+      const double denominator =
+          static_cast<double>(sums[dv * kStep + lane]) + rest[dv * kStep + lane];
+      counts += Store(
+          out, first + lane, dv, maximum[lane] > -INFINITY,
+          [&]() { return static_cast<double>(maximum[lane]); }, row_sums, denominator);
+    }
+  }
+  return counts;
+}
+
+}  // namespace favor::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace favor::kernels::cpu {
+
+HWY_EXPORT(ExactOnTarget);
+
+RowCounts Exact(const ExactHead& rows, RowRange range, const Context& context,
+                const OutputRows& out) {
+  return HWY_DYNAMIC_DISPATCH(ExactOnTarget)(rows, range, context, out);
+}
+
+}  // namespace favor::kernels::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,38 @@
+// Linear attention of one head, for the SIMD target of the machine: what cpu/linear_attention.cc
+// and its backward call are cut into.
+#ifndef FAVOR_KERNELS_CPU_SIMD_LINEAR_ROWS_H_
+#define FAVOR_KERNELS_CPU_SIMD_LINEAR_ROWS_H_
+
+#include "kernels/head_rows.h"
+#include "kernels/prefix_state.h"
+
+namespace favor::kernels::cpu {
+
+//   AppendKeys    adds keys to the state
+//   ReadQueries   attention of queries to what the state holds
+//   Causal        rows after those in `state`, which moves on to the end of the range
+RowCounts AppendKeys(const LinearHead& head, RowRange range, const PrefixState& state);
+RowCounts ReadQueries(const LinearHead& head, RowRange range, const PrefixState& state,
+                      const OutputRows& out);
+RowCounts Causal(const LinearHead& head, RowRange range, const PrefixState& state,
+                 const OutputRows& out);
+
+//   QueryGradients   reads `state`, all keys; adds the queries to `adjoint`, whose c is −state.c
+//   KeyGradients     reads `adjoint`, all queries
+//   AppendQueries    adds queries to an adjoint with maxima of its own
+//   Causal…          `state` holds the keys before the range and moves on to its end; `adjoint`
+//                    holds the queries behind the range and moves back to its begin
+RowCounts QueryGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+                         const PrefixState& state, const PrefixState& adjoint);
+RowCounts KeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+                       const PrefixState& adjoint);
+RowCounts AppendQueries(const LinearHead& head, const GradientRows& gradients, RowRange range,
+                        const PrefixState& adjoint);
+RowCounts CausalQueryGradients(const LinearHead& head, const GradientRows& gradients,
+                               RowRange range, const PrefixState& state);
+RowCounts CausalKeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+                             const PrefixState& adjoint);
+
+}  // namespace favor::kernels::cpu
+
+#endif  // FAVOR_KERNELS_CPU_SIMD_LINEAR_ROWS_H_

@@ -1,0 +1,56 @@
+#include "kernels/head_rows.h"
+
+#include <cmath>
+
+namespace favor::kernels {
+
+LinearHead HeadOf(const AttentionProblem& problem, const LinearHeads& heads, int64_t group,
+                  const Context& context) {
+  const double* mean = heads.KeyMean(problem, group);
+  const double sqrt_scale = std::sqrt(problem.scale);
+  LinearHead head{
+      .features = heads.Features(problem, group), .context = context, .chunk = problem.chunk};
+  if (!problem.q.empty()) {
+    head.queries = {
+        .queries = problem.OfQueries(problem.q, group), .sqrt_scale = sqrt_scale, .key_mean = mean};
+  }
+  if (!problem.k.empty()) {
+    head.keys = {.keys = problem.OfKeys(problem.k, group),
+                 .values = problem.OfKeys(problem.v, group),
+                 .mask = problem.Mask(group),
+                 .mean = mean,
+                 .sqrt_scale = sqrt_scale};
+  }
+  return head;
+}
+
+ExactHead HeadOf(const AttentionProblem& problem, int64_t group) {
+  return {.queries = problem.OfQueries(problem.q, group),
+          .keys = problem.OfKeys(problem.k, group),
+          .values = problem.OfKeys(problem.v, group),
+          .mask = problem.Mask(group),
+          .scale = problem.scale,
+          .causal = problem.causal,
+          .before = problem.before};
+}
+
+OutputRows OutputOf(const AttentionArguments& call, int64_t group) {
+  return {.output = call.problem.OfQueries(call.out, group),
+          .normalize = call.problem.normalize,
+          .log_sum = call.LogSum(group)};
+}
+
+GradientRows Turns::Rows(const AttentionGradients& call, int64_t turn, int64_t index) const {
+  const int64_t group = Group(turn, index);
+  const AttentionProblem& problem = call.problem;
+  return {.grad_output = problem.OfQueries(call.grad_out, group),
+          .log_sum = call.log_sum.At(group).Data<double>(),
+          .delta = call.delta.At(group).Data<double>(),
+          .normalized = problem.normalize,
+          .grad_queries = problem.OfQueries(call.grad_q, group),
+          .grad_keys = problem.OfKeys(call.grad_k, group),
+          .grad_values = problem.OfKeys(call.grad_v, group),
+          .add_to_keys = turn > 0};
+}
+
+}  // namespace favor::kernels

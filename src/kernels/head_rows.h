@@ -1,0 +1,110 @@
+// One head of an attention call, as loops on a CPU go through it: rows in, rows out.
+#ifndef FAVOR_KERNELS_HEAD_ROWS_H_
+#define FAVOR_KERNELS_HEAD_ROWS_H_
+
+#include <cstdint>
+
+#include "core/element.h"
+#include "favor/context.h"
+#include "favor/tensor.h"
+#include "kernels/attention_problem.h"
+#include "kernels/features.h"
+#include "kernels/linear_attention.h"
+#include "kernels/row_counts.h"
+
+namespace favor::kernels {
+
+// Rows begin … end − 1.
+struct RowRange {
+  int64_t begin, end;
+
+  int64_t count() const { return end - begin; }
+};
+
+// Keys act on a map as (k − mean)·sqrt_scale.
+struct KeyRows {
+  ConstView keys;                // [length, dim], any type
+  ConstView values;              // [length, value_dim]
+  const float* mask = nullptr;   // [length], 0: the key does not exist; null: all do
+  const double* mean = nullptr;  // [dim] or null
+  double sqrt_scale = 1;
+};
+
+struct QueryRows {
+  ConstView queries;  // [length, dim], any type
+  double sqrt_scale = 1;
+  const double* key_mean = nullptr;  // what was subtracted from the keys, [dim] or null
+
+  // scale·q·mean, by which centred keys lower the logarithm of every sum.
+  double MeanShift(int64_t row) const {
+    if (key_mean == nullptr) return 0;
+    double dot = 0;
+    for (int64_t i = 0; i < queries.size(1); ++i) {
+      dot += ElementAt(queries, row, i) * key_mean[i];
+    }
+    return sqrt_scale * sqrt_scale * dot;
+  }
+};
+
+// Where results go. `output` is N/D, or N·exp(ρ + 2·log_normalizer) when not normalised. The parts
+// (StateParts) and the logarithm of the sum (AttentionArguments) are optional.
+struct OutputRows {
+  View output;  // [length, value_dim] f32 or f64; null data: not wanted
+  bool normalize = true;
+  double* log_scale = nullptr;    // [length], ρ
+  double* numerator = nullptr;    // [length, value_dim]
+  double* denominator = nullptr;  // [length]
+  double* log_sum = nullptr;      // [length]
+};
+
+// What comes back for the rows of one head, and where gradients go.
+struct GradientRows {
+  ConstView grad_output;            // [query length, value_dim], any type
+  const double* log_sum = nullptr;  // [query length]; +∞: the row takes part in nothing
+  const double* delta = nullptr;    // [query length]: −dO·O, 0 when not normalised
+  bool normalized = true;
+  View grad_queries, grad_keys, grad_values;  // f32 or f64; null data: not wanted
+  bool add_to_keys = false;  // add to grad_keys and grad_values instead of storing there
+};
+
+// One head of linear attention: its map, its rows and how to go through them. Rows that a kernel
+// does not read may be left out.
+struct LinearHead {
+  HeadFeatures features;
+  const Context& context;
+  QueryRows queries = {};
+  KeyRows keys = {};
+  int64_t chunk = kDefaultChunk;
+};
+LinearHead HeadOf(const AttentionProblem& problem, const LinearHeads& heads, int64_t group,
+                  const Context& context);
+
+// One head of exact attention.
+struct ExactHead {
+  ConstView queries, keys, values;  // [length, dim or value_dim], any type
+  const float* mask = nullptr;      // [key length]
+  double scale = 1;
+  bool causal = false;  // query i sees keys 0 … before + i
+  int64_t before = 0;
+};
+ExactHead HeadOf(const AttentionProblem& problem, int64_t group);
+
+OutputRows OutputOf(const AttentionArguments& call, int64_t group);
+
+// Query heads that share keys take turns in a backward call: turn t of [batch, kv_heads] has one
+// group each, and later turns add to the gradients of keys and values.
+class Turns {
+ public:
+  explicit Turns(const AttentionProblem& problem)
+      : count(problem.heads / problem.kv_heads), groups(problem.batch * problem.kv_heads) {}
+
+  int64_t Group(int64_t turn, int64_t index) const { return index * count + turn; }
+  GradientRows Rows(const AttentionGradients& call, int64_t turn, int64_t index) const;
+
+  const int64_t count;   // of turns
+  const int64_t groups;  // of each turn
+};
+
+}  // namespace favor::kernels
+
+#endif  // FAVOR_KERNELS_HEAD_ROWS_H_

@@ -1,0 +1,65 @@
+#include "kernels/prefix_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace favor::kernels {
+
+PrefixState PrefixStates::At(int64_t group) const {
+  const int64_t width = c.size(1), value_dim = s.size(2);
+  const auto count = static_cast<size_t>(width);
+  return {.width = width,
+          .value_dim = value_dim,
+          .tokens = tokens.Data<double>() + group,
+          .c = {c.Data<double>() + group * width, count},
+          .z = {z.Data<double>() + group * width, count},
+          .s = s.Data<double>() + group * width * value_dim};
+}
+
+PrefixStates PrefixStates::Range(int64_t begin, int64_t count) const {
+  return {.tokens = tokens.Range(0, begin, count),
+          .c = c.Range(0, begin, count),
+          .z = z.Range(0, begin, count),
+          .s = s.Range(0, begin, count)};
+}
+
+StateTensors::StateTensors(int64_t groups, int64_t width, int64_t value_dim)
+    : tokens_({groups}, DataType::kF64),
+      c_({groups, width}, DataType::kF64),
+      z_({groups, width}, DataType::kF64),
+      s_({groups, width, value_dim}, DataType::kF64),
+      views_(MakeViews()) {
+  std::fill_n(c_.Data<double>(), groups * width, -std::numeric_limits<double>::infinity());
+}
+
+PrefixStates StateTensors::MakeViews() { return {tokens_, c_, z_, s_}; }
+
+int64_t StateTensors::Bytes() const { return c_.Bytes() + z_.Bytes() + s_.Bytes(); }
+
+StateTensors StateTensors::Clone() const {
+  StateTensors copy;
+  copy.tokens_ = tokens_.Clone();
+  copy.c_ = c_.Clone();
+  copy.z_ = z_.Clone();
+  copy.s_ = s_.Clone();
+  copy.views_ = copy.MakeViews();
+  return copy;
+}
+
+void MergeInto(const PrefixState& later, const PrefixState& state) {
+  if (later.IsEmpty()) return;
+  for (int64_t r = 0; r < state.width; ++r) {
+    const auto i = static_cast<size_t>(r);
+    const double c = std::max(state.c[i], later.c[i]);
+    const double mine = std::exp(state.c[i] - c), theirs = std::exp(later.c[i] - c);
+    state.c[i] = c;
+    state.z[i] = mine * state.z[i] + theirs * later.z[i];
+    double* s = state.s + r * state.value_dim;
+    const double* o = later.s + r * state.value_dim;
+    for (int64_t v = 0; v < state.value_dim; ++v) s[v] = mine * s[v] + theirs * o[v];
+  }
+  *state.tokens += *later.tokens;
+}
+
+}  // namespace favor::kernels

@@ -1,0 +1,38 @@
+#include "layers/head_groups.h"
+
+#include <utility>
+
+namespace favor::layers {
+
+View HeadGroup::AsHeads(const View& rows, int64_t length, int64_t first, int64_t heads,
+                        int64_t dim) {
+  const int64_t columns = rows.size(1);
+  return {rows.Range(1, first, heads * dim).data(),
+          rows.type(),
+          {rows.size(0) / length, heads, length, dim},
+          {length * columns, dim, columns, 1},
+          rows.device()};
+}
+
+AttentionShape AttentionShape::Uniform(int64_t width, int64_t heads, int64_t kv_heads,
+                                       const AttentionOptions& options) {
+  AttentionShape shape{.width = width};
+  const int64_t dim = width / heads;
+  shape.Add(
+      {.heads = heads, .kv_heads = kv_heads, .dim = dim, .value_dim = dim, .options = options});
+  return shape;
+}
+
+void AttentionShape::Add(HeadGroup group) {
+  group.first_query = query_columns;
+  group.first_key = key_columns;
+  group.first_value = value_columns;
+  group.first_output = output_columns;
+  query_columns += group.heads * group.dim;
+  key_columns += group.kv_heads * group.dim;
+  value_columns += group.kv_heads * group.value_dim;
+  output_columns += group.heads * group.value_dim;
+  groups.push_back(std::move(group));
+}
+
+}  // namespace favor::layers

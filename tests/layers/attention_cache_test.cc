@@ -1,0 +1,101 @@
+#include "layers/attention_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <utility>
+
+#include "core/tally.h"
+#include "tests/attention/oracle.h"
+
+namespace favor {
+namespace {
+
+// Decoding refuses what a call on the whole sequence refuses, before the cache has moved.
+TEST(AttentionCache, RefusesNumbersOutOfRange) {
+  const Context context({.threads = 1});
+  AttentionOptions exact{.attention = "exact", .causal = true}, linear{.causal = true};
+  linear.plan = FeaturePlan::Draw({.features = 8}, 2, 2, 1);
+  const AttentionOptions uniform{.attention = "uniform", .causal = true};
+  for (const AttentionOptions& options : {exact, linear, uniform}) {
+    layers::AttentionCache cache(layers::AttentionShape::Uniform(4, 2, 1, options));
+    Tensor q = RandomTensor({3, 4}, 1, 1), k = RandomTensor({3, 2}, 1, 2),
+           v = RandomTensor({3, 2}, 1, 3), out({3, 4}), want({3, 4});
+    const auto attend = [&](Tensor& to) {
+      const Tally tally(context);
+      cache.Attend(context, q, k, v, tally.At(), to);
+      return tally.Read()[0].unusable;
+    };
+    EXPECT_EQ(attend(out), 0);
+    const int64_t bytes = cache.Bytes();
+    layers::AttentionCache before = cache.Clone();
+    for (Tensor* bad : {&q, &k, &v}) {
+      if (bad != &v && options.attention == "uniform") continue;  // it reads values alone
+      for (const float value : {NAN, 1e35f}) {
+        const float good = std::exchange(bad->Data<float>()[3], value);
+        EXPECT_GT(attend(out), 0) << options.attention << " accepted " << value;
+        EXPECT_EQ(cache.Bytes(), bytes);
+        bad->Data<float>()[3] = good;
+      }
+    }
+    // What follows is what would have followed without all that.
+    EXPECT_EQ(attend(out), 0);
+    const Tally tally(context);
+    before.Attend(context, q, k, v, tally.At(), want);
+    for (int64_t i = 0; i < 12; ++i) EXPECT_EQ(out.Data<float>()[i], want.Data<float>()[i]);
+  }
+}
+
+// Token by token, with groups of different kinds and sizes: what each gives on its own columns.
+TEST(AttentionCache, HoldsGroupsOfHeads) {
+  const Context context({.threads = 1});
+  AttentionOptions exact{.attention = "exact", .causal = true}, taylor{.causal = true};
+  taylor.features = {.map = "taylor1"};
+  taylor.plan = FeaturePlan::Draw(taylor.features, 2, 2, 1);
+  layers::AttentionShape shape{.width = 8};
+  shape.Add({.heads = 1, .kv_heads = 1, .dim = 3, .value_dim = 2, .options = exact});
+  shape.Add({.heads = 2, .kv_heads = 1, .dim = 2, .value_dim = 3, .options = taylor});
+  constexpr int64_t kTokens = 7;
+  Tensor q = RandomTensor({kTokens, 7}, 0.3, 1), k = RandomTensor({kTokens, 5}, 0.3, 2),
+         v = RandomTensor({kTokens, 5}, 1, 3), out({kTokens, 8});
+  layers::AttentionCache cache(shape);
+  for (int64_t token = 0; token < kTokens; ++token) {
+    const Tally tally(context);
+    const auto row = [token](Tensor& rows) { return rows.view().Range(0, token, 1); };
+    cache.Attend(context, row(q), row(k), row(v), tally.At(), row(out));
+    EXPECT_EQ(tally.Read()[0].unusable, 0);
+  }
+  const auto heads = [](Tensor& rows, int64_t first, int64_t count, int64_t dim) {
+    Tensor copy({count, kTokens, dim});
+    for (int64_t h = 0; h < count; ++h) {
+      for (int64_t i = 0; i < kTokens * dim; ++i) {
+        copy.Data<float>()[h * kTokens * dim + i] =
+            rows.Data<float>()[i / dim * rows.shape()[1] + first + h * dim + i % dim];
+      }
+    }
+    return copy;
+  };
+  const Tensor want_exact =
+      Attend(heads(q, 0, 1, 3), heads(k, 0, 1, 3), heads(v, 0, 1, 2), exact, context);
+  const Tensor want_taylor =
+      Attend(heads(q, 3, 2, 2), heads(k, 3, 1, 2), heads(v, 2, 1, 3), taylor, context);
+  EXPECT_LT(LargestDifference(heads(out, 0, 1, 2), want_exact), 1e-6);
+  EXPECT_LT(LargestDifference(heads(out, 2, 2, 3), want_taylor), 1e-5);
+
+  // Files keep the groups apart.
+  io::Safetensors file;
+  cache.Store("layers.0", file);
+  EXPECT_TRUE(file.entries.contains("layers.0.0.keys"));
+  EXPECT_TRUE(file.entries.contains("layers.0.1.state.s"));
+  layers::AttentionCache loaded(shape);
+  loaded.Load("layers.0", file, kTokens, "test");
+  Tensor after({1, 8}), again({1, 8});
+  const Tally tally(context);
+  const auto first = [](Tensor& rows) { return rows.view().Range(0, 0, 1); };
+  cache.Attend(context, first(q), first(k), first(v), tally.At(), after);
+  loaded.Attend(context, first(q), first(k), first(v), tally.At(), again);
+  for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(after.Data<float>()[i], again.Data<float>()[i]);
+}
+
+}  // namespace
+}  // namespace favor
