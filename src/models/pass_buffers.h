@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/device_array.h"
 #include "layers/arena.h"
 #include "models/transformer.h"
 
@@ -25,6 +26,8 @@ struct PassBuffers {
     View logits;           // [rows, vocab or classes]
   };
   Head head;
+  DeviceArray<int32_t> targets_memory;
+  DeviceArray<int64_t> places_memory;  // of rows that have a target
 };
 
 // Buffers between two passes: as many as there were passes at the same time.
