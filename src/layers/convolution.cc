@@ -15,14 +15,14 @@ Convolution::Convolution(ParameterSet& parameters, const std::string& name, int6
 void Convolution::Forward(const Context& context, const Sequences& sequences, ConstView x,
                           View y) const {
   kernels::Convolution(
-      {.x = x, .sequences = sequences, .weight = weight_->value, .ahead = ahead_, .y = y}, context);
+      {.x = x, .sequences = sequences, .weight = weight_->read, .ahead = ahead_, .y = y}, context);
 }
 
 void Convolution::Backward(const Context& context, const Sequences& sequences, ConstView x,
                            ConstView grad_y, View grad_x) {
   kernels::ConvolutionBackward({.x = x,
                                 .sequences = sequences,
-                                .weight = weight_->value,
+                                .weight = weight_->read,
                                 .ahead = ahead_,
                                 .grad_y = grad_y,
                                 .grad_x = grad_x,

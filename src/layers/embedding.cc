@@ -11,7 +11,7 @@ Embedding::Embedding(ParameterSet& parameters, const std::string& name, const Sh
 
 void Embedding::Forward(const Context& context, const kernels::TableRows& rows, bool add,
                         View y) const {
-  kernels::Embedding({.table = weight_->value, .rows = rows, .scale = scale_, .add = add, .y = y},
+  kernels::Embedding({.table = weight_->read, .rows = rows, .scale = scale_, .add = add, .y = y},
                      context);
 }
 

@@ -14,16 +14,15 @@ Linear::Linear(ParameterSet& parameters, const std::string& name, int64_t in, in
       bias_(&parameters.Add(name + ".bias", {out}, {}, false)) {}
 
 void Linear::Forward(const Context& context, ConstView x, View y) const {
-  kernels::Matmul(
-      {.a = x, .b = kernels::Transposed(weight_->value), .c = y, .bias = ConstView(bias_->value)},
-      context);
+  kernels::Matmul({.a = x, .b = kernels::Transposed(weight_->read), .c = y, .bias = bias_->read},
+                  context);
 }
 
 void Linear::Backward(const Context& context, ConstView x, ConstView grad_y, View grad_x,
                       bool add) {
   kernels::AddColumnSums({.rows = grad_y, .sums = bias_->grad}, context);
   kernels::Matmul({kernels::Transposed(grad_y), x, weight_->grad, /*add=*/true}, context);
-  kernels::Matmul({grad_y, weight_->value, grad_x, add}, context);
+  kernels::Matmul({grad_y, weight_->read, grad_x, add}, context);
 }
 
 }  // namespace favor::layers

@@ -63,7 +63,7 @@ Tensor LanguageModel::ForwardLogits(const Batch& batch, const layers::Pass& pass
   Tensor logits({batch.batch, batch.length, config_.vocab}, hidden.type());
   const Shape rows{hidden.size(0), config_.vocab};
   kernels::Matmul(
-      {hidden, kernels::Transposed(output_->value),
+      {hidden, kernels::Transposed(output_->read),
        View(logits.view().data(), hidden.type(), rows, RowMajorStrides(rows), Device{})},
       pass.context);
   return logits;
@@ -74,7 +74,7 @@ Tensor LanguageModel::ForwardLast(const Batch& batch, const layers::Pass& pass, 
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations, &memory);
   Tensor logits({1, config_.vocab});
   kernels::Matmul(
-      {hidden.Range(0, batch.length - 1, 1), kernels::Transposed(output_->value), logits.view()},
+      {hidden.Range(0, batch.length - 1, 1), kernels::Transposed(output_->read), logits.view()},
       pass.context);
   return logits;
 }
@@ -107,7 +107,7 @@ Score LanguageModel::HeadLoss(const ConstView& hidden, std::span<const int32_t> 
     const int64_t count = std::min(most, all - first);
     const View logits = head.logits.Range(0, 0, count), rows = head.rows.Range(0, 0, count);
     kernels::GatherRows({.from = hidden, .places = all_places + first, .to = rows}, context);
-    kernels::Matmul({rows, kernels::Transposed(output_->value), logits}, context);
+    kernels::Matmul({rows, kernels::Transposed(output_->read), logits}, context);
     kernels::CrossEntropy({.targets = all_targets + first,
                            .grad_scale = grad_scale,
                            .logits = logits,
@@ -115,7 +115,7 @@ Score LanguageModel::HeadLoss(const ConstView& hidden, std::span<const int32_t> 
                           context);
     if (grad_scale == 0) continue;
     const View grad_rows = head.grad_rows.Range(0, 0, count);
-    kernels::Matmul({logits, output_->value, grad_rows}, context);
+    kernels::Matmul({logits, output_->read, grad_rows}, context);
     kernels::Matmul({kernels::Transposed(logits), rows, output_->grad, /*add=*/true}, context);
     kernels::ScatterRows({.from = grad_rows, .places = all_places + first, .to = grad_hidden},
                          context);

@@ -16,7 +16,8 @@ namespace favor::models {
 // Made by Network::MakeBuffers and of use to that network alone; one pass at a time. They keep
 // their memory and serve passes of any shape.
 struct PassBuffers {
-  PassBuffers(DataType type, bool recomputes) : recompute(recomputes), arena(type) {}
+  PassBuffers(DataType type, Device device, bool recomputes)
+      : recompute(recomputes), arena(type, device) {}
 
   bool recompute;  // training passes keep only the inputs of blocks of all activations
   layers::Arena arena;

@@ -44,7 +44,8 @@ Memory Transformer::MakeMemory() const {
 
 Transformer::Transformer(layers::ParameterSet& parameters, const ModelConfig& config)
     : config_(config),
-      type_(parameters.type()),
+      type_(parameters.pass_type()),
+      device_(parameters.device()),
       tokens_(parameters, "embedding", {config.vocab, config.width}, EmbeddingDeviation(config)) {
   if (config.positions == "learned")
     learned_.emplace(parameters, "positions", favor::Shape{config.max_length, config.width},
@@ -78,8 +79,8 @@ void Transformer::Plan(layers::Arena& arena, const Shape& shape, Activations& a)
   }
   a.grad = shape.training ? arena.Take({tokens, width}) : View();
   if (a.waves) return;
-  if (config_.positions == "sinusoidal") a.waves.emplace(width, type_);
-  if (config_.positions == "rotary") a.waves.emplace(width / config_.heads, type_);
+  if (config_.positions == "sinusoidal") a.waves.emplace(width, type_, device_);
+  if (config_.positions == "rotary") a.waves.emplace(width / config_.heads, type_, device_);
 }
 
 int64_t Transformer::RecordBytes(const Shape& shape) const {

@@ -81,7 +81,8 @@ class Transformer {
   Block::Rows RowsOf(const Activations& a) const;
 
   ModelConfig config_;
-  DataType type_;
+  DataType type_;  // of activations
+  Device device_;
   layers::Embedding tokens_;
   std::optional<layers::Embedding> learned_;
   std::vector<Block> blocks_;

@@ -22,6 +22,7 @@ class LayerForward : public testing::Test {
 
 TEST_F(LayerForward, LinearMultipliesByTheTransposeAndAddsTheBias) {
   layers::Linear layer(parameters_, "linear", 3, 2);
+  parameters_.Allocate();
   const Tensor x = RandomDoubles({1, 3}, "x");
   Tensor y({1, 2}, DataType::kF64);
   double *w = parameters_.all()[0]->value.Data<double>(),
@@ -34,6 +35,7 @@ TEST_F(LayerForward, LinearMultipliesByTheTransposeAndAddsTheBias) {
 
 TEST_F(LayerForward, NormGivesMeanZeroAndVarianceOne) {
   layers::LayerNorm layer(parameters_, "norm", 50);
+  parameters_.Allocate();
   Tensor x = RandomDoubles({2, 50}, "x"), y({2, 50}, DataType::kF64), s({2, 2}, DataType::kF64);
   for (int64_t i = 0; i < 100; ++i) x.Data<double>()[i] = 3 + 7 * x.Data<double>()[i];
   layer.Forward(context_, x, s, y);
@@ -48,6 +50,7 @@ TEST_F(LayerForward, NormGivesMeanZeroAndVarianceOne) {
 
 TEST_F(LayerForward, EmbeddingsAreRowsTimesTheRootOfTheWidth) {
   layers::Embedding layer(parameters_, "embedding", {5, 4}, 0.5);
+  parameters_.Allocate();
   Tensor y({1, 4}, DataType::kF64);
   const int32_t token = 3;
   layer.Forward(context_, {.indices = &token}, /*add=*/false, y);

@@ -22,12 +22,13 @@ class LayerGradients : public testing::Test {
  protected:
   // Biases start at 0, where a wrong sign would not show.
   void Shake() {
+    parameters_.Allocate();
     for (const auto& parameter : parameters_.all()) {
       const Tensor noise = RandomDoubles(parameter->shape, parameter->name);
       for (int64_t i = 0; i < parameter->shape.Elements(); ++i)
         parameter->value.Data<double>()[i] += 0.2 * noise.Data<double>()[i];
     }
-    parameters_.ZeroGradients();
+    parameters_.ZeroGradients(context_);
   }
   void ExpectParameterGradients(const std::function<double()>& loss) {
     for (const auto& parameter : parameters_.all())
