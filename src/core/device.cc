@@ -122,6 +122,22 @@ void ZeroBytes(void* memory, int64_t bytes, const Device& device,
 #endif
 }
 
+void SendTo(void* to, const void* from, int64_t bytes, const Device& device,
+            [[maybe_unused]] const DeviceStream& stream) {
+  if (device.kind == DeviceKind::kCpu) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return;
+  }
+#if FAVOR_CUDA
+  // Pageable memory is copied to a buffer of the driver before the call returns.
+  CheckCuda(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyHostToDevice,
+                            static_cast<cudaStream_t>(stream.get())),
+            "send");
+#else
+  ThrowWithoutCuda("send", device);
+#endif
+}
+
 void ReadBack(void* to, const void* from, int64_t bytes, const Device& device,
               [[maybe_unused]] const DeviceStream& stream) {
   if (device.kind == DeviceKind::kCpu) {

@@ -34,6 +34,9 @@ DeviceStream MakeStream(const Device& device);  // throws kUnavailable if there 
 void WaitFor(const DeviceStream& stream);
 // Queued on the stream of a GPU; at once on the CPU.
 void ZeroBytes(void* memory, int64_t bytes, const Device& device, const DeviceStream& stream);
+// Copies from the CPU, queued on the stream of a GPU; `from` may change once this returns.
+void SendTo(void* to, const void* from, int64_t bytes, const Device& device,
+            const DeviceStream& stream);
 // Copies to the CPU what the work queued before leaves in `from`; returns when it has arrived.
 void ReadBack(void* to, const void* from, int64_t bytes, const Device& device,
               const DeviceStream& stream);

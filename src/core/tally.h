@@ -28,6 +28,7 @@ class Tally {
   // `entries` zeros on the context's device: one for each place that is to be told apart.
   explicit Tally(const Context& context, int64_t entries = 1);
 
+  int64_t entries() const { return entries_; }
   // Entry `index`, memory of the device.
   TallyEntry* At(int64_t index = 0) const;
   void Clear();

@@ -3,26 +3,45 @@
 #ifndef FAVOR_KERNELS_ACTIVATION_H_
 #define FAVOR_KERNELS_ACTIVATION_H_
 
-#include <cstdint>
-
-#include "favor/context.h"
+#include "kernels/backend.h"
 
 namespace favor::kernels {
 
 enum class Activation { kRelu, kGelu };
 
-// y = f(x), and grad_x = grad_y·f'(x), which may be in place.
-namespace reference {
-void Activate(Activation f, const double* x, int64_t count, const Context& context, double* y);
-void ActivateBackward(Activation f, const double* x, const double* grad_y, int64_t count,
-                      const Context& context, double* grad_x);
-}  // namespace reference
+struct ActivationArguments {
+  Activation f;
+  ConstView x;
+  View y;  // = f(x)
+};
 
+struct ActivationGradients {
+  Activation f;
+  ConstView x;
+  ConstView grad_y;
+  View grad_x;  // = grad_y·f'(x); may be grad_y
+};
+
+namespace reference {
+void Activate(const ActivationArguments& a, const Context& context);
+void ActivateBackward(const ActivationGradients& a, const Context& context);
+}  // namespace reference
 namespace cpu {
-void Activate(Activation f, const float* x, int64_t count, const Context& context, float* y);
-void ActivateBackward(Activation f, const float* x, const float* grad_y, int64_t count,
-                      const Context& context, float* grad_x);
+void Activate(const ActivationArguments& a, const Context& context);
+void ActivateBackward(const ActivationGradients& a, const Context& context);
 }  // namespace cpu
+
+inline void Activate(const ActivationArguments& a, const Context& context) {
+  Run<ActivationArguments>(
+      {.name = "activation", .reference = reference::Activate, .cpu = cpu::Activate}, a.y, a,
+      context);
+}
+inline void ActivateBackward(const ActivationGradients& a, const Context& context) {
+  Run<ActivationGradients>({.name = "activation",
+                            .reference = reference::ActivateBackward,
+                            .cpu = cpu::ActivateBackward},
+                           a.grad_x, a, context);
+}
 
 }  // namespace favor::kernels
 

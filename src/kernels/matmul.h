@@ -2,8 +2,7 @@
 #ifndef FAVOR_KERNELS_MATMUL_H_
 #define FAVOR_KERNELS_MATMUL_H_
 
-#include "favor/context.h"
-#include "favor/tensor.h"
+#include "kernels/backend.h"
 
 namespace favor::kernels {
 
@@ -25,11 +24,8 @@ void Matmul(const MatmulArguments& arguments, const Context& context);  // f32
 }
 
 inline void Matmul(const MatmulArguments& arguments, const Context& context) {
-  if (arguments.c.type() == DataType::kF64) {
-    reference::Matmul(arguments, context);
-  } else {
-    cpu::Matmul(arguments, context);
-  }
+  Run<MatmulArguments>({.name = "matmul", .reference = reference::Matmul, .cpu = cpu::Matmul},
+                       arguments.c, arguments, context);
 }
 
 // [rows, columns] seen as [columns, rows].

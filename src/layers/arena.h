@@ -1,7 +1,7 @@
 // The memory of activations, planned once: the same walk first counts, then hands out pieces of one
 // allocation.
 //
-//   layers::Arena arena(type);
+//   layers::Arena arena(type, device);
 //   model.Plan(arena);      // counts
 //   arena.Provide();
 //   model.Plan(arena);      // gets memory
@@ -18,19 +18,20 @@ namespace favor::layers {
 
 class Arena {
  public:
-  explicit Arena(DataType type) : type_(type) {}
+  explicit Arena(DataType type, Device device = {}) : type_(type), device_(device) {}
 
   // Row-major, aligned to 64 bytes; views without memory while counting.
   View Take(const Shape& shape) {
     void* at =
         counting_ ? nullptr : static_cast<char*>(memory_.view().data()) + used_ * ItemBytes(type_);
-    used_ += (shape.Elements() + 15) / 16 * 16;
+    const int64_t alignment = 64 / ItemBytes(type_);
+    used_ += (shape.Elements() + alignment - 1) / alignment * alignment;
     if (used_ > kMost)
       throw Error(ErrorCode::kOutOfMemory, "memory",
                   "the activations of this model and batch "
                   "are larger than any machine");
     most_ = std::max(most_, used_);
-    return {at, type_, shape, RowMajorStrides(shape), Device{}};
+    return {at, type_, shape, RowMajorStrides(shape), device_};
   }
 
   // What is taken after Rewind(mark) shares memory with what was taken since Mark().
@@ -43,11 +44,11 @@ class Arena {
     counting_ = true;
     used_ = most_ = 0;
   }
-  // Memory for what was counted; what there is serves where it is enough.
+  // Memory for what was counted; what there is serves if it is enough.
   void Provide() {
     if (memory_.empty() || memory_.shape()[0] < most_) {
       memory_ = Tensor();  // the old goes first
-      memory_ = Tensor({most_}, type_);
+      memory_ = Tensor({most_}, type_, device_);
     }
     counting_ = false;
     used_ = 0;
@@ -57,6 +58,7 @@ class Arena {
   static constexpr int64_t kMost = int64_t{1} << 56;  // elements
 
   DataType type_;
+  Device device_;
   bool counting_ = true;
   int64_t used_ = 0, most_ = 0;
   Tensor memory_;

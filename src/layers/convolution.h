@@ -8,19 +8,12 @@
 #include <string>
 
 #include "favor/context.h"
+#include "kernels/sequences.h"
 #include "layers/parameter.h"
 
 namespace favor::layers {
 
-// How the rows [batch·length, columns] of an array are sequences.
-struct Sequences {
-  int64_t batch, length;
-  ConstView mask;  // [batch, length], 0: padding; none: all exist
-
-  bool Exists(int64_t row) const {
-    return mask.empty() || static_cast<const float*>(mask.data())[row] != 0;
-  }
-};
+using kernels::Sequences;
 
 class Convolution {
  public:
@@ -34,7 +27,7 @@ class Convolution {
                 View grad_x);
 
  private:
-  int64_t taps_, ahead_;  // tap i reads the token at t − i + ahead
+  int64_t ahead_;  // tap i reads the token at t − i + ahead
   Parameter* weight_;
 };
 

@@ -3,10 +3,10 @@
 #define FAVOR_LAYERS_EMBEDDING_H_
 
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "favor/context.h"
+#include "kernels/embedding.h"
 #include "layers/parameter.h"
 
 namespace favor::layers {
@@ -21,9 +21,9 @@ class Embedding {
 
   Parameter& weight() { return *weight_; }
 
-  // y[i] = √width·table[indices[i]], or += with `add`.
-  void Forward(const Context& context, std::span<const int32_t> indices, bool add, View y) const;
-  void Backward(const Context& context, std::span<const int32_t> indices, ConstView grad_y);
+  // y = √width·table[rows], or += with `add`.
+  void Forward(const Context& context, const kernels::TableRows& rows, bool add, View y) const;
+  void Backward(const Context& context, const kernels::TableRows& rows, ConstView grad_y);
 
  private:
   Parameter* weight_;

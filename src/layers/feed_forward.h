@@ -32,8 +32,6 @@ class FeedForward {
                 ConstView grad_y, View grad_x);
 
  private:
-  void Activate(const Context& context, const View& inner, const View& hidden) const;
-
   int64_t ff_;
   kernels::Activation activation_;
   Linear up_, down_;

@@ -10,8 +10,8 @@ LayerNorm::LayerNorm(ParameterSet& parameters, const std::string& name, int64_t 
 
 void LayerNorm::Forward(const Context& context, ConstView x, View statistics, View y) const {
   kernels::LayerNorm({.x = x,
-                      .gain = weight_->value,
-                      .bias = bias_->value,
+                      .gain = weight_->read,
+                      .bias = bias_->read,
                       .epsilon = kEpsilon,
                       .statistics = statistics,
                       .y = y},
@@ -20,8 +20,8 @@ void LayerNorm::Forward(const Context& context, ConstView x, View statistics, Vi
 
 void LayerNorm::Again(const Context& context, ConstView x, View statistics, View y) const {
   kernels::LayerNorm({.x = x,
-                      .gain = weight_->value,
-                      .bias = bias_->value,
+                      .gain = weight_->read,
+                      .bias = bias_->read,
                       .epsilon = kEpsilon,
                       .again = true,
                       .statistics = statistics,
@@ -32,7 +32,7 @@ void LayerNorm::Again(const Context& context, ConstView x, View statistics, View
 void LayerNorm::Backward(const Context& context, ConstView x, ConstView statistics,
                          ConstView grad_y, View grad_x, bool add) {
   kernels::LayerNormBackward({.x = x,
-                              .gain = weight_->value,
+                              .gain = weight_->read,
                               .statistics = statistics,
                               .grad_y = grad_y,
                               .add = add,

@@ -26,9 +26,6 @@ class Linear {
   Parameter *weight_, *bias_;
 };
 
-// grad [columns] += the sum of rows.
-void AddColumnSums(const Context& context, ConstView rows, View grad);
-
 }  // namespace favor::layers
 
 #endif  // FAVOR_LAYERS_LINEAR_H_

@@ -1,40 +1,85 @@
 #include "layers/parameter.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "core/device.h"
 #include "core/element.h"
+#include "core/error_text.h"
 #include "favor/random.h"
+#include "kernels/copy.h"
 
 namespace favor::layers {
 
-Parameter& ParameterSet::Add(const std::string& name, const Shape& shape, const Initial& initial,
-                             bool decays) {
-  count_ += shape.Elements();
-  all_.push_back(
-      std::make_unique<Parameter>(Parameter{.name = name, .shape = shape, .decays = decays}));
-  Parameter& parameter = *all_.back();
-  if (options_.shapes_only) return parameter;
-  parameter.value = Tensor(shape, type());
-  if (!options_.draw) return parameter;
-  std::vector<double> drawn(static_cast<size_t>(initial.deviation > 0 ? shape.Elements() : 0));
-  RandomStream(options_.seed, "weights/" + name).FillNormal(0, drawn);
-  for (int64_t i = 0; i < shape.Elements(); ++i) {
-    const double normal = drawn.empty() ? 0 : drawn[static_cast<size_t>(i)];
-    const auto value = static_cast<float>(initial.mean + initial.deviation * normal);
-    StoreElement(parameter.value.view().data(), type(), i, value);
-  }
-  return parameter;
+View PartOf(const View& array, const Parameter& parameter) {
+  auto* first = static_cast<std::byte*>(array.data()) + parameter.begin * ItemBytes(array.type());
+  return {first, array.type(), parameter.shape, RowMajorStrides(parameter.shape), array.device()};
 }
 
-void ParameterSet::ZeroGradients() {
-  for (const auto& parameter : all_) {
-    if (parameter->grad.shape() != parameter->shape) {
-      parameter->grad = Tensor(parameter->shape, type());
-    } else {
-      std::memset(parameter->grad.view().data(), 0, static_cast<size_t>(parameter->grad.Bytes()));
+// The same elements are aligned in the values and in their copy for passes.
+int64_t ParameterSet::Alignment() const {
+  return 64 / std::min(ItemBytes(type()), ItemBytes(pass_type()));
+}
+
+Parameter& ParameterSet::Add(const std::string& name, const Shape& shape, const Initial& initial,
+                             bool decays) {
+  if (!values_.empty())
+    Throw(ErrorCode::kInvalidOption, "parameters", "given '{}' when the others have their memory",
+          name);
+  all_.push_back(std::make_unique<Parameter>(
+      Parameter{.name = name, .shape = shape, .decays = decays, .begin = elements_}));
+  initial_.push_back(initial);
+  count_ += shape.Elements();
+  elements_ += (shape.Elements() + Alignment() - 1) / Alignment() * Alignment();
+  return *all_.back();
+}
+
+Tensor ParameterSet::FirstValues() const {
+  Tensor values({elements_}, type());
+  if (!options_.draw) return values;
+  for (size_t index = 0; index < all_.size(); ++index) {
+    const auto& [mean, deviation] = initial_[index];
+    const int64_t count = all_[index]->shape.Elements();
+    std::vector<double> drawn(static_cast<size_t>(deviation > 0 ? count : 0));
+    RandomStream(options_.seed, "weights/" + all_[index]->name).FillNormal(0, drawn);
+    for (int64_t i = 0; i < count; ++i) {
+      const double normal = drawn.empty() ? 0 : drawn[static_cast<size_t>(i)];
+      const auto value = static_cast<float>(mean + deviation * normal);
+      StoreElement(values.view().data(), type(), all_[index]->begin + i, value);
     }
   }
+  return values;
+}
+
+void ParameterSet::Allocate() {
+  if (options_.shapes_only) return;
+  values_ = FirstValues();
+  if (pass_type() != type()) pass_values_ = values_.To(pass_type()).To(device());
+  if (device() != Device{}) values_ = values_.To(device());
+  std::vector<kernels::Segment> segments;
+  for (const auto& parameter : all_) {
+    parameter->value = PartOf(values_, *parameter);
+    parameter->read = PartOf(pass_values_.empty() ? values_ : pass_values_, *parameter);
+    segments.push_back({.begin = parameter->begin,
+                        .count = parameter->shape.Elements(),
+                        .decays = parameter->decays});
+  }
+  const auto bytes = static_cast<int64_t>(segments.size() * sizeof(kernels::Segment));
+  segments_ = AllocateOn(device(), bytes);
+  CopyBytes(segments_.get(), device(), segments.data(), {}, bytes);
+}
+
+kernels::Segments ParameterSet::segments() const {
+  return {reinterpret_cast<const kernels::Segment*>(segments_.get()), std::ssize(all_)};
+}
+
+void ParameterSet::Refresh(const Context& context) {
+  if (!pass_values_.empty()) kernels::Copy({.from = values_, .to = pass_values_}, context);
+}
+
+void ParameterSet::ZeroGradients(const Context& context) {
+  if (!gradients_.empty()) return kernels::Zero({.y = gradients_}, context);
+  gradients_ = Tensor({elements_}, type(), device());
+  for (const auto& parameter : all_) parameter->grad = PartOf(gradients_, *parameter);
 }
 
 }  // namespace favor::layers

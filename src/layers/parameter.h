@@ -1,21 +1,29 @@
-// What a model learns: named arrays with their gradients.
+// What a model learns: named arrays with their gradients. The values of all parameters are one
+// array, and so are their gradients: what a step does to them is one operation each.
 #ifndef FAVOR_LAYERS_PARAMETER_H_
 #define FAVOR_LAYERS_PARAMETER_H_
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "favor/context.h"
 #include "favor/tensor.h"
+#include "kernels/segment.h"
 
 namespace favor::layers {
 
+// Its views are parts of the arrays of its set: empty until those are there.
 struct Parameter {
   std::string name;  // as in the checkpoint: "layers.0.attention.query.weight"
   Shape shape;
-  Tensor value, grad;
-  bool decays;  // weight decay acts on it: matrices, not biases and norms
+  bool decays;        // weight decay acts on it: matrices, not biases and norms
+  int64_t begin = 0;  // its first element in every array
+  View value;         // what the optimizer reads and writes
+  ConstView read;     // what passes read: the same memory, or a copy in another type
+  View grad;
 };
 
 // How values are drawn at first.
@@ -24,30 +32,59 @@ struct Initial {
 };
 
 // All parameters of a model, in the order of their creation. A parameter's first values are a pure
-// function of (seed, name): f32 numbers also where the type is f64.
+// function of (seed, name): f32 numbers also if the type is f64.
+//
+//   layers::ParameterSet parameters({.seed = 1});
+//   layers::Linear layer(parameters, "linear", 3, 2);   // adds its parameters
+//   parameters.Allocate();
 class ParameterSet {
  public:
   struct Options {
     uint64_t seed = 0;
     DataType type = DataType::kF32;
+    std::optional<DataType> pass_type;  // that passes read; none: `type`, without a copy
+    Device device;
     bool shapes_only = false;  // nothing is allocated: to count parameters and plan memory
     bool draw = true;          // false: zeros
   };
   explicit ParameterSet(const Options& options) : options_(options) {}
 
+  // Before Allocate.
   Parameter& Add(const std::string& name, const Shape& shape, const Initial& initial, bool decays);
+  // Memory and first values of all that was added. Each parameter starts at a multiple of 64 bytes.
+  void Allocate();
 
   DataType type() const { return options_.type; }
+  DataType pass_type() const { return options_.pass_type.value_or(options_.type); }
+  Device device() const { return options_.device; }
   const std::vector<std::unique_ptr<Parameter>>& all() const { return all_; }
   int64_t Count() const { return count_; }  // of numbers
-  // Gradients are allocated when they are first asked for: a model that only answers has none.
-  void ZeroGradients();
+
+  // Shows passes what was written to the values.
+  void Refresh(const Context& context);
+  // Gradients are allocated when this is first called: a model that only answers has none.
+  void ZeroGradients(const Context& context);
+
+  // All of them, [elements]: parameters in their order, with zeros between them.
+  View values() { return values_; }
+  ConstView values() const { return values_; }
+  View gradients() { return gradients_; }  // empty before the first ZeroGradients
+  kernels::Segments segments() const;
 
  private:
+  int64_t Alignment() const;  // elements
+  Tensor FirstValues() const;
+
   Options options_;
-  int64_t count_ = 0;
+  int64_t count_ = 0, elements_ = 0;
   std::vector<std::unique_ptr<Parameter>> all_;
+  std::vector<Initial> initial_;  // of `all_`
+  Tensor values_, pass_values_, gradients_;
+  internal::Memory segments_;  // kernels::Segment of each parameter, on the device
 };
+
+// The part of an array of all parameters, such as a moment of the optimizer, that belongs to one.
+View PartOf(const View& array, const Parameter& parameter);
 
 }  // namespace favor::layers
 

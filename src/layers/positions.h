@@ -13,12 +13,13 @@ namespace favor::layers {
 // cos and sin of the angles of the positions in use.
 class WaveTable {
  public:
-  // `width` is even: width/2 angles a position.
-  WaveTable(int64_t width, DataType type) : width_(width), type_(type) {}
+  // `width` is even: width/2 angles per position.
+  WaveTable(int64_t width, DataType type, Device device = {})
+      : width_(width), type_(type), device_(device) {}
 
-  // Rows that follow stand at `first` … first + length − 1. Angles are computed where they are not
+  // Rows that follow stand at `first` … first + length − 1. Angles are computed if they are not
   // there yet: once for the longest sequence, or for the next tokens of a context.
-  void Cover(int64_t first, int64_t length);
+  void Cover(const Context& context, int64_t first, int64_t length);
 
   // x [batch·length, width] += sin in even columns, cos in odd ones.
   void AddTo(const Context& context, int64_t length, View x) const;
@@ -29,6 +30,7 @@ class WaveTable {
  private:
   int64_t width_;
   DataType type_;
+  Device device_;
   int64_t table_first_ = 0, offset_ = 0;  // the position of the table's first row; the rows' place
   Tensor table_;                          // [positions, width/2, 2]: cos, sin
 };

@@ -38,7 +38,7 @@ void WriteCheckpoint(const std::string& path, const Network& network, const Chec
                    {"seed", std::to_string(network.seed())},
                    {"redraw", std::to_string(network.redraw())}};
   for (const auto& parameter : network.parameters().all())
-    file.entries[parameter->name] = io::EntryOf(std::as_const(parameter->value));
+    file.entries[parameter->name] = io::EntryOf(parameter->value);
   for (const NamedTensor& tensor : more) file.entries[tensor.name] = io::EntryOf(tensor.values);
   io::WriteSafetensors(path, file);
 }

@@ -23,6 +23,9 @@ class Classifier : public Network {
   // In the head's rows and logits: means of rows, [batch, width], and [batch, classes].
   void PooledLogits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
 
+  Score Loss(const Batch& batch, const layers::Pass& pass, double grad_scale,
+             PassBuffers& buffers) const;
+
   layers::Linear output_;
 };
 

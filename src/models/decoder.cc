@@ -34,8 +34,9 @@ std::string HashOfModel(const models::Network& network) {
   hasher.Add(network.redraw());
   for (const auto& parameter : network.parameters().all()) {
     hasher.Add(std::as_bytes(std::span(parameter->name)));
-    hasher.Add(std::span(static_cast<const std::byte*>(parameter->value.view().data()),
-                         static_cast<size_t>(parameter->value.Bytes())));
+    const ConstView& value = parameter->value;
+    hasher.Add(std::span(static_cast<const std::byte*>(value.data()),
+                         static_cast<size_t>(value.shape().Elements() * ItemBytes(value.type()))));
   }
   const std::string config = models::ToJson(network.config()).dump();
   hasher.Add(std::as_bytes(std::span(config)));

@@ -2,36 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
+#include "kernels/copy.h"
+#include "kernels/cross_entropy.h"
 #include "kernels/matmul.h"
-#include "layers/cross_entropy.h"
+#include "kernels/rows.h"
 #include "models/first_values.h"
 
 namespace favor::models {
-namespace {
-
-// Copies rows of `width` items: to[i] = from[rows[i]] or, back, to[rows[i]] = from[i].
-void Gather(const ConstView& from, std::span<const int64_t> rows, const View& to) {
-  const auto bytes = static_cast<size_t>(from.size(1) * ItemBytes(from.type()));
-  auto* out = static_cast<char*>(to.data());
-  for (const int64_t row : rows) {
-    std::memcpy(out, static_cast<const char*>(from.data()) + static_cast<size_t>(row) * bytes,
-                bytes);
-    out += bytes;
-  }
-}
-void Scatter(const ConstView& from, std::span<const int64_t> rows, const View& to) {
-  const auto bytes = static_cast<size_t>(from.size(1) * ItemBytes(from.type()));
-  const auto* in = static_cast<const char*>(from.data());
-  for (const int64_t row : rows) {
-    std::memcpy(static_cast<char*>(to.data()) + static_cast<size_t>(row) * bytes, in, bytes);
-    in += bytes;
-  }
-}
-
-}  // namespace
-
 LanguageModel::LanguageModel(const ModelConfig& config, const NetworkOptions& options)
     : Network(config, options),
       output_(config.tied ? &body_.tokens().weight()
@@ -75,7 +53,7 @@ std::vector<Score> LanguageModel::ForwardGroups(const Batch& batch, std::span<co
 Score LanguageModel::ForwardBackward(const Batch& batch, const layers::Pass& pass,
                                      double grad_scale, PassBuffers& buffers) {
   const Score score = Loss(batch, pass, grad_scale, buffers);
-  if (std::isfinite(score.loss)) body_.Backward(pass, batch, buffers.activations);
+  if (std::isfinite(score.loss)) body_.Backward(pass, buffers.activations);
   return score;
 }
 
@@ -85,7 +63,7 @@ Tensor LanguageModel::ForwardLogits(const Batch& batch, const layers::Pass& pass
   Tensor logits({batch.batch, batch.length, config_.vocab}, hidden.type());
   const Shape rows{hidden.size(0), config_.vocab};
   kernels::Matmul(
-      {hidden, kernels::Transposed(output_->value),
+      {hidden, kernels::Transposed(output_->read),
        View(logits.view().data(), hidden.type(), rows, RowMajorStrides(rows), Device{})},
       pass.context);
   return logits;
@@ -96,7 +74,7 @@ Tensor LanguageModel::ForwardLast(const Batch& batch, const layers::Pass& pass, 
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations, &memory);
   Tensor logits({1, config_.vocab});
   kernels::Matmul(
-      {hidden.Range(0, batch.length - 1, 1), kernels::Transposed(output_->value), logits.view()},
+      {hidden.Range(0, batch.length - 1, 1), kernels::Transposed(output_->read), logits.view()},
       pass.context);
   return logits;
 }
@@ -113,38 +91,36 @@ Score LanguageModel::HeadLoss(const ConstView& hidden, std::span<const int32_t> 
   const Context& context = pass.context;
   const PassBuffers::Head& head = buffers.head;
   const View grad_hidden = buffers.activations.grad;
-  if (grad_scale != 0) {
-    std::memset(
-        grad_hidden.data(), 0,
-        static_cast<size_t>(grad_hidden.shape().Elements() * ItemBytes(grad_hidden.type())));
-  }
+  if (grad_scale != 0) kernels::Zero({.y = grad_hidden}, context);
   std::vector<int64_t> places;
-  std::vector<int32_t> asked;
-  Score score;
-  const auto flush = [&] {
-    if (asked.empty()) return;
-    const auto count = static_cast<int64_t>(asked.size());
-    const View logits = head.logits.Range(0, 0, count), rows = head.rows.Range(0, 0, count);
-    Gather(hidden, places, rows);
-    kernels::Matmul({rows, kernels::Transposed(output_->value), logits}, context);
-    score += layers::CrossEntropy(context, logits, asked, grad_scale);
-    if (grad_scale != 0) {
-      const View grad_rows = head.grad_rows.Range(0, 0, count);
-      kernels::Matmul({logits, output_->value, grad_rows}, context);
-      kernels::Matmul({kernels::Transposed(logits), rows, output_->grad, /*add=*/true}, context);
-      Scatter(grad_rows, places, grad_hidden);
-    }
-    places.clear();
-    asked.clear();
-  };
+  std::vector<int32_t> wanted;
   for (size_t i = 0; i < targets.size(); ++i) {
     if (targets[i] == kNoTarget) continue;
     places.push_back(static_cast<int64_t>(i));
-    asked.push_back(targets[i]);
-    if (static_cast<int64_t>(asked.size()) == head.logits.size(0)) flush();
+    wanted.push_back(targets[i]);
   }
-  flush();
-  return score;
+  const int64_t* all_places = buffers.places_memory.Send(places, context);
+  const int32_t* all_targets = buffers.targets_memory.Send(wanted, context);
+  const int64_t all = std::ssize(wanted), most = head.logits.size(0);
+  TallyEntry tally;
+  for (int64_t first = 0; first < all; first += most) {
+    const int64_t count = std::min(most, all - first);
+    const View logits = head.logits.Range(0, 0, count), rows = head.rows.Range(0, 0, count);
+    kernels::GatherRows({.from = hidden, .places = all_places + first, .to = rows}, context);
+    kernels::Matmul({rows, kernels::Transposed(output_->read), logits}, context);
+    kernels::CrossEntropy({.targets = all_targets + first,
+                           .grad_scale = grad_scale,
+                           .logits = logits,
+                           .tally = &tally},
+                          context);
+    if (grad_scale == 0) continue;
+    const View grad_rows = head.grad_rows.Range(0, 0, count);
+    kernels::Matmul({logits, output_->read, grad_rows}, context);
+    kernels::Matmul({kernels::Transposed(logits), rows, output_->grad, /*add=*/true}, context);
+    kernels::ScatterRows({.from = grad_rows, .places = all_places + first, .to = grad_hidden},
+                         context);
+  }
+  return {.loss = tally.loss, .correct = tally.correct, .count = tally.targets};
 }
 
 }  // namespace favor::models

@@ -59,6 +59,7 @@ std::unique_ptr<Network> Network::Make(const ModelConfig& config, const NetworkO
   } else {
     network = std::make_unique<LanguageModel>(config, options);
   }
+  network->parameters_.Allocate();
   if (!options.shapes_only) network->Redraw(0);
   return network;
 }
@@ -68,6 +69,8 @@ Network::Network(const ModelConfig& config, const NetworkOptions& options)
       options_(options),
       parameters_({.seed = options.seed,
                    .type = options.type,
+                   .pass_type = options.pass_type,
+                   .device = options.device,
                    .shapes_only = options.shapes_only,
                    .draw = options.draw}),
       body_(parameters_, config_) {}
@@ -102,7 +105,7 @@ void Network::Count(const Transformer::Shape& shape, layers::Arena& arena) const
 }
 
 int64_t Network::PlannedBytes(const Transformer::Shape& shape) const {
-  layers::Arena arena(options_.type);
+  layers::Arena arena(parameters_.pass_type());
   Count(shape, arena);
   return arena.Bytes();
 }
@@ -186,7 +189,7 @@ std::string Network::FirstNotFinite(const PassBuffers& buffers) const {
   // Gradients run from the last layer to the first.
   for (auto parameter = parameters_.all().rbegin(); parameter != parameters_.all().rend();
        ++parameter) {
-    if ((*parameter)->grad.shape().rank() > 0 && !AllFinite((*parameter)->grad))
+    if (!(*parameter)->grad.empty() && !AllFinite((*parameter)->grad))
       return "the gradient of " + (*parameter)->name;
   }
   return "";

@@ -6,6 +6,7 @@
 #define FAVOR_MODELS_NETWORK_H_
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,10 +21,12 @@
 namespace favor::models {
 
 struct NetworkOptions {
-  uint64_t seed = 0;               // of first weights and of ω
-  DataType type = DataType::kF32;  // f64: the reference, for checks
-  bool shapes_only = false;        // no memory: to count and to plan
-  bool draw = true;                // first weights; false: zeros, to be read from a file
+  uint64_t seed = 0;                  // of first weights and of ω
+  DataType type = DataType::kF32;     // f64: the reference, for checks
+  std::optional<DataType> pass_type;  // of activations and of what passes read; none: `type`
+  Device device;
+  bool shapes_only = false;  // no memory: to count and to plan
+  bool draw = true;          // first weights; false: zeros, to be read from a file
 };
 
 class Network {
@@ -43,7 +46,9 @@ class Network {
   uint64_t seed() const { return options_.seed; }
 
   // `recompute`: see PassBuffers.
-  PassBuffers MakeBuffers(bool recompute = false) const { return {options_.type, recompute}; }
+  PassBuffers MakeBuffers(bool recompute = false) const {
+    return {parameters_.pass_type(), parameters_.device(), recompute};
+  }
 
   Score Evaluate(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
   // A score for each group of targets, groups[i] being that of targets[i].

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/device_array.h"
 #include "layers/arena.h"
 #include "models/transformer.h"
 
@@ -15,7 +16,8 @@ namespace favor::models {
 // Made by Network::MakeBuffers and of use to that network alone; one pass at a time. They keep
 // their memory and serve passes of any shape.
 struct PassBuffers {
-  PassBuffers(DataType type, bool recomputes) : recompute(recomputes), arena(type) {}
+  PassBuffers(DataType type, Device device, bool recomputes)
+      : recompute(recomputes), arena(type, device) {}
 
   bool recompute;  // training passes keep only the inputs of blocks of all activations
   layers::Arena arena;
@@ -25,6 +27,8 @@ struct PassBuffers {
     View logits;           // [rows, vocab or classes]
   };
   Head head;
+  DeviceArray<int32_t> targets_memory;
+  DeviceArray<int64_t> places_memory;  // of rows that have a target
 };
 
 // Buffers between two passes: as many as there were passes at the same time.

@@ -13,11 +13,13 @@ namespace {
 // Dropout of embeddings; blocks use the places below.
 constexpr uint64_t kEmbeddingPlace = uint64_t{1} << 32;
 
-std::vector<int32_t> Positions(const Batch& batch, int64_t first) {
-  std::vector<int32_t> positions(batch.tokens.size());
-  for (size_t i = 0; i < positions.size(); ++i)
-    positions[i] = static_cast<int32_t>(first + static_cast<int64_t>(i) % batch.length);
-  return positions;
+void SendInput(const Context& context, const Batch& batch, Transformer::Activations::Input& input) {
+  input.tokens = input.tokens_memory.Send(batch.tokens, context);
+  input.sequences = {.batch = batch.batch, .length = batch.length, .mask = {}};
+  if (batch.mask.empty()) return;
+  const Shape shape{batch.batch, batch.length};
+  input.sequences.mask = ConstView(input.mask_memory.Send(batch.mask, context), DataType::kF32,
+                                   shape, RowMajorStrides(shape), context.device());
 }
 
 }  // namespace
@@ -42,7 +44,8 @@ Memory Transformer::MakeMemory() const {
 
 Transformer::Transformer(layers::ParameterSet& parameters, const ModelConfig& config)
     : config_(config),
-      type_(parameters.type()),
+      type_(parameters.pass_type()),
+      device_(parameters.device()),
       tokens_(parameters, "embedding", {config.vocab, config.width}, EmbeddingDeviation(config)) {
   if (config.positions == "learned")
     learned_.emplace(parameters, "positions", favor::Shape{config.max_length, config.width},
@@ -76,8 +79,8 @@ void Transformer::Plan(layers::Arena& arena, const Shape& shape, Activations& a)
   }
   a.grad = shape.training ? arena.Take({tokens, width}) : View();
   if (a.waves) return;
-  if (config_.positions == "sinusoidal") a.waves.emplace(width, type_);
-  if (config_.positions == "rotary") a.waves.emplace(width / config_.heads, type_);
+  if (config_.positions == "sinusoidal") a.waves.emplace(width, type_, device_);
+  if (config_.positions == "rotary") a.waves.emplace(width / config_.heads, type_, device_);
 }
 
 int64_t Transformer::RecordBytes(const Shape& shape) const {
@@ -86,17 +89,14 @@ int64_t Transformer::RecordBytes(const Shape& shape) const {
   return kept * blocks_[0].RecordBytes(shape.batch, shape.length);
 }
 
-Block::Rows Transformer::RowsOf(const Batch& batch, const Activations& a) const {
-  Block::Rows rows{.sequences = {.batch = batch.batch, .length = batch.length, .mask = {}}};
-  if (!batch.mask.empty())
-    rows.sequences.mask = ConstView(batch.mask.data(), {batch.batch, batch.length});
-  if (config_.positions == "rotary") rows.rotary = &*a.waves;
-  return rows;
+Block::Rows Transformer::RowsOf(const Activations& a) const {
+  return {.sequences = a.input.sequences,
+          .rotary = config_.positions == "rotary" ? &*a.waves : nullptr};
 }
 
-void Transformer::ForwardBlock(const layers::Pass& pass, const Batch& batch, size_t layer,
-                               Activations& a, Memory* memory) const {
-  Block::Rows rows = RowsOf(batch, a);
+void Transformer::ForwardBlock(const layers::Pass& pass, size_t layer, Activations& a,
+                               Memory* memory) const {
+  Block::Rows rows = RowsOf(a);
   if (memory != nullptr) rows.cache = &memory->layers[layer];
   try {
     blocks_[layer].Forward(pass, rows, a.inputs[layer % a.inputs.size()],
@@ -112,14 +112,15 @@ ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Act
   const int64_t first = memory == nullptr ? 0 : memory->tokens;
   const Context& context = pass.context;
   const View x = a.inputs[0];
-  tokens_.Forward(context, batch.tokens, /*add=*/false, x);
-  if (learned_) learned_->Forward(context, Positions(batch, first), /*add=*/true, x);
-  if (a.waves) a.waves->Cover(first, batch.length);
+  SendInput(context, batch, a.input);
+  tokens_.Forward(context, {.indices = a.input.tokens}, /*add=*/false, x);
+  if (learned_)
+    learned_->Forward(context, {.first = first, .length = batch.length}, /*add=*/true, x);
+  if (a.waves) a.waves->Cover(context, first, batch.length);
   if (config_.positions == "sinusoidal") a.waves->AddTo(context, batch.length, x);
   layers::Drop(pass, kEmbeddingPlace, x, x);
   if (memory != nullptr) memory->whole = false;
-  for (size_t layer = 0; layer < blocks_.size(); ++layer)
-    ForwardBlock(pass, batch, layer, a, memory);
+  for (size_t layer = 0; layer < blocks_.size(); ++layer) ForwardBlock(pass, layer, a, memory);
   if (memory != nullptr) {
     memory->tokens += batch.length;
     memory->whole = true;
@@ -130,20 +131,20 @@ ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Act
   return a.hidden;
 }
 
-void Transformer::Backward(const layers::Pass& pass, const Batch& batch, Activations& a) {
+void Transformer::Backward(const layers::Pass& pass, Activations& a) {
   const Context& context = pass.context;
   if (norm_) {
     norm_->Backward(context, a.inputs[blocks_.size()], a.statistics, a.grad, a.grad,
                     /*add=*/false);
   }
   for (size_t layer = blocks_.size(); layer-- > 0;) {
-    if (a.shape.recompute && layer + 1 < blocks_.size()) ForwardBlock(pass, batch, layer, a);
-    blocks_[layer].Backward(pass, RowsOf(batch, a), a.inputs[layer],
-                            a.blocks[layer % a.blocks.size()], a.workspace, a.grad);
+    if (a.shape.recompute && layer + 1 < blocks_.size()) ForwardBlock(pass, layer, a);
+    blocks_[layer].Backward(pass, RowsOf(a), a.inputs[layer], a.blocks[layer % a.blocks.size()],
+                            a.workspace, a.grad);
   }
   layers::Drop(pass, kEmbeddingPlace, a.grad, a.grad);
-  tokens_.Backward(context, batch.tokens, a.grad);
-  if (learned_) learned_->Backward(context, Positions(batch, 0), a.grad);
+  tokens_.Backward(context, {.indices = a.input.tokens}, a.grad);
+  if (learned_) learned_->Backward(context, {.length = a.shape.length}, a.grad);
 }
 
 std::string Transformer::FirstNotFinite(const Activations& a) const {

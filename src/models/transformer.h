@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device_array.h"
 #include "favor/data.h"
 #include "favor/model.h"
 #include "layers/embedding.h"
@@ -48,6 +49,14 @@ class Transformer {
     std::vector<Block::Activations> blocks;  // one for all where nothing is kept
     Block::Workspace workspace;
     View statistics, hidden, grad;  // of the last norm; [tokens, width]
+    // The batch of the last Forward, as operations read it.
+    struct Input {
+      DeviceArray<int32_t> tokens_memory;
+      DeviceArray<float> mask_memory;
+      const int32_t* tokens = nullptr;
+      layers::Sequences sequences{};
+    };
+    Input input;
     // Of sinusoidal positions or rotations; kept from shape to shape.
     std::optional<layers::WaveTable> waves;
   };
@@ -60,19 +69,20 @@ class Transformer {
   ConstView Forward(const layers::Pass& pass, const Batch& batch, Activations& a,
                     Memory* memory = nullptr) const;
   Memory MakeMemory() const;
-  // From the gradient of these rows in a.grad, which is overwritten.
-  void Backward(const layers::Pass& pass, const Batch& batch, Activations& a);
+  // From the gradient of the rows of the last Forward in a.grad, which is overwritten.
+  void Backward(const layers::Pass& pass, Activations& a);
 
   // Where a number that is not finite appeared first in a training pass; empty: nowhere.
   std::string FirstNotFinite(const Activations& a) const;
 
  private:
-  void ForwardBlock(const layers::Pass& pass, const Batch& batch, size_t layer, Activations& a,
+  void ForwardBlock(const layers::Pass& pass, size_t layer, Activations& a,
                     Memory* memory = nullptr) const;
-  Block::Rows RowsOf(const Batch& batch, const Activations& a) const;
+  Block::Rows RowsOf(const Activations& a) const;
 
   ModelConfig config_;
-  DataType type_;
+  DataType type_;  // of activations
+  Device device_;
   layers::Embedding tokens_;
   std::optional<layers::Embedding> learned_;
   std::vector<Block> blocks_;

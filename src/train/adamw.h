@@ -1,12 +1,12 @@
-// AdamW (Loshchilov and Hutter 2019): Adam with weight decay apart from the gradient.
-//   m ← β₁m + (1 − β₁)g    v ← β₂v + (1 − β₂)g²
-//   w ← w − rate·(m̂/(√v̂ + ε) + decay·w),  m̂ = m/(1 − β₁ᵗ), v̂ = v/(1 − β₂ᵗ)
+// AdamW's two moments of every parameter (kernels/adamw.h has the formula).
 #ifndef FAVOR_TRAIN_ADAMW_H_
 #define FAVOR_TRAIN_ADAMW_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "core/tally.h"
 #include "favor/context.h"
 #include "layers/parameter.h"
 #include "models/checkpoint.h"
@@ -21,8 +21,14 @@ class AdamW {
  public:
   AdamW(const layers::ParameterSet& parameters, const AdamWOptions& options);
 
-  // Step number `step` ≥ 1 with gradients times `gradient_scale`.
-  void Step(const Context& context, int64_t step, double rate, double gradient_scale,
+  struct StepOptions {
+    int64_t number;  // ≥ 1
+    double rate;
+    double clip = 0;  // the largest norm of the gradient; 0: none
+  };
+  // Writes nothing if the tally, whose first entry has the loss and the norm of the gradients, says
+  // that the step is of no use.
+  void Step(const Context& context, const StepOptions& step, const Tally& tally,
             layers::ParameterSet& parameters);
 
   // Both moments by name, "optimizer.first.…" and "optimizer.second.…".
@@ -34,18 +40,13 @@ class AdamW {
 
  private:
   AdamWOptions options_;
-  struct Moments {
-    std::string First() const { return "optimizer.first." + name; }
-    std::string Second() const { return "optimizer.second." + name; }
-
+  Tensor first_, second_;  // of all parameters, as ParameterSet::values
+  struct Moment {
     std::string name;
-    Tensor first, second;
+    View values;
   };
-  std::vector<Moments> moments_;
+  std::vector<Moment> moments_;  // parts of them
 };
-
-// The norm of all gradients together, in double and in a fixed order.
-double GradientNorm(const Context& context, const layers::ParameterSet& parameters);
 
 }  // namespace favor::train
 

@@ -5,6 +5,8 @@
 #include "core/error_text.h"
 #include "core/json.h"
 #include "favor/train.h"
+#include "kernels/copy.h"
+#include "kernels/gradient_norm.h"
 #include "models/checkpoint.h"
 #include "models/config_fields.h"
 #include "models/network.h"
@@ -75,7 +77,7 @@ struct Trainer::Impl {
                                          .weight_decay = config.training.weight_decay}),
         buffers(network.MakeBuffers(config.training.recompute)) {
     // What does not fit into memory is refused now, not after hours.
-    network.parameters().ZeroGradients();
+    network.parameters().ZeroGradients(context);
     network.Prepare({.batch = config.training.batch,
                      .length = config.training.length,
                      .training = true,
@@ -153,10 +155,10 @@ void Trainer::StartFrom(const Model& model) {
   if (models::ToJson(model.config()) != models::ToJson(t.config.model))
     Throw(ErrorCode::kInvalidOption, "start",
           "given a model of another config, expected that of the run");
-  const auto& from = internal::Inside(model).parameters().all();
-  const auto& to = t.network.parameters().all();
-  for (size_t i = 0; i < to.size(); ++i)
-    std::copy_n(from[i]->value.Data<float>(), to[i]->shape.Elements(), to[i]->value.Data<float>());
+  kernels::Copy({.from = internal::Inside(model).parameters().values(),
+                 .to = t.network.parameters().values()},
+                t.context);
+  t.network.parameters().Refresh(t.context);
   t.first_redraw = internal::Inside(model).redraw();
   t.network.Redraw(internal::Inside(model).seed(), t.first_redraw);
 }
@@ -178,7 +180,7 @@ StepReport Trainer::Step() {
     for (const int32_t target : batches.back().targets) targets += target != kNoTarget ? 1 : 0;
     tokens += static_cast<int64_t>(batches.back().tokens.size());
   }
-  network.parameters().ZeroGradients();
+  network.parameters().ZeroGradients(t.context);
   const double scale = 1 / static_cast<double>(std::max<int64_t>(targets, 1));
   Score score;
   for (int64_t i = 0; i < config.accumulate; ++i) {
@@ -196,12 +198,16 @@ StepReport Trainer::Step() {
     }
   }
   if (!std::isfinite(score.loss)) t.FailDiverged("the loss is not finite");
-  const double norm = train::GradientNorm(t.context, network.parameters());
+  Tally tally(t.context);
+  kernels::AddGradientNorm({.gradients = network.parameters().gradients(),
+                            .segments = network.parameters().segments(),
+                            .tally = tally.At()},
+                           t.context);
+  const double norm = std::sqrt(tally.Read()[0].squared_norm);
   if (!std::isfinite(norm)) t.FailDiverged("the gradient is not finite");
   const double rate = train::LearningRate(config, t.step + 1);
   if (targets > 0) {  // a batch of few masked tokens may ask for none
-    t.optimizer.Step(t.context, t.step + 1, rate,
-                     config.clip > 0 && norm > config.clip ? config.clip / norm : 1,
+    t.optimizer.Step(t.context, {.number = t.step + 1, .rate = rate, .clip = config.clip}, tally,
                      network.parameters());
   }
   ++t.step;
@@ -268,6 +274,7 @@ std::string Trainer::Load(const std::string& path) {
   // All that can be refused is refused before anything changes.
   impl_->optimizer.Check(checkpoint);
   checkpoint.ReadInto(network);
+  network.parameters().Refresh(impl_->context);
   impl_->optimizer.Load(checkpoint);
   impl_->config_text = checkpoint.info().config;
   impl_->step = state["step"].get<int64_t>();

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "layers/cross_entropy.h"
+#include "kernels/cross_entropy.h"
 #include "layers/embedding.h"
 #include "layers/layer_norm.h"
 #include "layers/linear.h"
@@ -22,6 +22,7 @@ class LayerForward : public testing::Test {
 
 TEST_F(LayerForward, LinearMultipliesByTheTransposeAndAddsTheBias) {
   layers::Linear layer(parameters_, "linear", 3, 2);
+  parameters_.Allocate();
   const Tensor x = RandomDoubles({1, 3}, "x");
   Tensor y({1, 2}, DataType::kF64);
   double *w = parameters_.all()[0]->value.Data<double>(),
@@ -34,6 +35,7 @@ TEST_F(LayerForward, LinearMultipliesByTheTransposeAndAddsTheBias) {
 
 TEST_F(LayerForward, NormGivesMeanZeroAndVarianceOne) {
   layers::LayerNorm layer(parameters_, "norm", 50);
+  parameters_.Allocate();
   Tensor x = RandomDoubles({2, 50}, "x"), y({2, 50}, DataType::kF64), s({2, 2}, DataType::kF64);
   for (int64_t i = 0; i < 100; ++i) x.Data<double>()[i] = 3 + 7 * x.Data<double>()[i];
   layer.Forward(context_, x, s, y);
@@ -48,14 +50,16 @@ TEST_F(LayerForward, NormGivesMeanZeroAndVarianceOne) {
 
 TEST_F(LayerForward, EmbeddingsAreRowsTimesTheRootOfTheWidth) {
   layers::Embedding layer(parameters_, "embedding", {5, 4}, 0.5);
+  parameters_.Allocate();
   Tensor y({1, 4}, DataType::kF64);
-  layer.Forward(context_, std::vector<int32_t>{3}, /*add=*/false, y);
+  const int32_t token = 3;
+  layer.Forward(context_, {.indices = &token}, /*add=*/false, y);
   EXPECT_NEAR(y.Data<double>()[1], 2 * layer.weight().value.Data<double>()[13], 1e-14);
 }
 
 TEST_F(LayerForward, WavesAreThoseOfThePaper) {
   layers::WaveTable waves(6, DataType::kF64);
-  waves.Cover(0, 9);
+  waves.Cover(context_, 0, 9);
   Tensor x({18, 6}, DataType::kF64);  // two sequences
   waves.AddTo(context_, 9, x);
   for (const int64_t position : {0, 1, 8}) {
@@ -72,7 +76,7 @@ TEST_F(LayerForward, WavesAreThoseOfThePaper) {
 // The product of a rotated query and a rotated key knows only how far they are apart.
 TEST_F(LayerForward, RotationsKnowOnlyDistances) {
   layers::WaveTable waves(8, DataType::kF64);
-  waves.Cover(0, 12);
+  waves.Cover(context_, 0, 12);
   const Tensor one = RandomDoubles({2, 8}, "query and key");
   Tensor q({12, 8}, DataType::kF64), k({12, 8}, DataType::kF64);
   for (int64_t i = 0; i < 96; ++i) {
@@ -99,12 +103,13 @@ TEST_F(LayerForward, CrossEntropyIsMinusTheLogarithmOfTheSoftmax) {
   const double values[] = {1, 2, 4, 0, 0, -1};
   std::copy_n(values, 6, logits.Data<double>());
   const std::vector<int32_t> targets = {1, 2};
-  const Score score = layers::CrossEntropy(context_, logits, targets, 0);
+  TallyEntry tally;
+  kernels::CrossEntropy({.targets = targets.data(), .logits = logits, .tally = &tally}, context_);
   const double first = std::log(std::exp(1) + std::exp(2) + std::exp(4)) - 2,
                second = std::log(2 + std::exp(-1)) + 1;
-  EXPECT_NEAR(score.loss, first + second, 1e-12);
-  EXPECT_EQ(score.correct, 0);
-  EXPECT_EQ(score.count, 2);
+  EXPECT_NEAR(tally.loss, first + second, 1e-12);
+  EXPECT_EQ(tally.correct, 0);
+  EXPECT_EQ(tally.targets, 2);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "layers/cross_entropy.h"
+#include "kernels/cross_entropy.h"
 #include "layers/dropout.h"
 #include "layers/embedding.h"
 #include "layers/feed_forward.h"
@@ -22,12 +22,13 @@ class LayerGradients : public testing::Test {
  protected:
   // Biases start at 0, where a wrong sign would not show.
   void Shake() {
+    parameters_.Allocate();
     for (const auto& parameter : parameters_.all()) {
       const Tensor noise = RandomDoubles(parameter->shape, parameter->name);
       for (int64_t i = 0; i < parameter->shape.Elements(); ++i)
         parameter->value.Data<double>()[i] += 0.2 * noise.Data<double>()[i];
     }
-    parameters_.ZeroGradients();
+    parameters_.ZeroGradients(context_);
   }
   void ExpectParameterGradients(const std::function<double()>& loss) {
     for (const auto& parameter : parameters_.all())
@@ -80,9 +81,9 @@ TEST_F(LayerGradients, EmbeddingWithRepeatedTokens) {
   Shake();
   const std::vector<int32_t> tokens = {2, 0, 2, 5, 2};
   Tensor weights = RandomDoubles({5, 4}, "w"), y({5, 4}, DataType::kF64);
-  layer.Backward(context_, tokens, weights);
+  layer.Backward(context_, {.indices = tokens.data()}, weights);
   ExpectParameterGradients([&] {
-    layer.Forward(context_, tokens, /*add=*/false, y);
+    layer.Forward(context_, {.indices = tokens.data()}, /*add=*/false, y);
     return WeightedSum(weights, y);
   });
 }
@@ -195,7 +196,7 @@ TEST_F(LayerGradients, MultiHeadAttention) {
     AttentionLayerCase layer(parameters_, shape);
     Shake();
     layers::WaveTable waves(4, DataType::kF64);
-    waves.Cover(0, 5);
+    waves.Cover(context_, 0, 5);
     Tensor mask({2, 5});
     for (int64_t i = 0; i < 10; ++i) mask.Data<float>()[i] = i == 4 || i >= 8 ? 0.0f : 1.0f;
     if (v.masked) layer.rows.sequences.mask = mask;
@@ -245,6 +246,7 @@ TEST_F(LayerGradients, GroupsOfHeads) {
 TEST_F(LayerGradients, GroupsOfHeadsAttendByThemselves) {
   const layers::AttentionShape shape = ThreeGroups(/*causal=*/true);
   AttentionLayerCase layer(parameters_, shape);
+  Shake();
   const Tensor x = RandomDoubles({10, 8}, "x");
   layer.Forward(context_, x);
   const auto columns = [](const View& rows, int64_t batch, int64_t first, int64_t count) {
@@ -288,11 +290,14 @@ TEST_F(LayerGradients, CrossEntropy) {
   Tensor logits = RandomDoubles({4, 9}, "logits");
   const std::vector<int32_t> targets = {3, 8, 0, 0};
   const auto score = [&](double scale, Tensor& copy) {
-    return layers::CrossEntropy(context_, copy, targets, scale);
+    TallyEntry tally;
+    kernels::CrossEntropy(
+        {.targets = targets.data(), .grad_scale = scale, .logits = copy, .tally = &tally},
+        context_);
+    return tally;
   };
   Tensor gradient = logits.Clone();
-  const Score with = score(0.5, gradient);
-  EXPECT_EQ(with.count, 4);
+  EXPECT_EQ(score(0.5, gradient).targets, 4);
   ExpectGradient("logits", logits, gradient, [&] {
     Tensor copy = logits.Clone();
     return 0.5 * score(0, copy).loss;

@@ -55,8 +55,8 @@ TEST_F(CheckpointFile, HoldsTheModel) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     const layers::Parameter& written = *network_->parameters().all()[i];
     EXPECT_EQ(parameters[i].name, written.name);
-    EXPECT_EQ(0, std::memcmp(parameters[i].value.data(), written.value.view().data(),
-                             static_cast<size_t>(written.value.Bytes())));
+    EXPECT_EQ(0, std::memcmp(parameters[i].value.data(), written.value.data(),
+                             static_cast<size_t>(written.shape.Elements()) * sizeof(float)));
   }
   // The same answers, with the same ω.
   const Context context({.threads = 1});
@@ -103,9 +103,9 @@ TEST_F(CheckpointFile, KeepsTheTypeOfWeights) {
   checkpoint.ReadInto(*back);
   const auto floats = checkpoint.MakeNetwork();
   for (size_t i = 0; i < back->parameters().all().size(); ++i) {
-    const Tensor &want = doubles->parameters().all()[i]->value,
-                 &have = back->parameters().all()[i]->value,
-                 &rounded = floats->parameters().all()[i]->value;
+    const View &want = doubles->parameters().all()[i]->value,
+               &have = back->parameters().all()[i]->value,
+               &rounded = floats->parameters().all()[i]->value;
     for (int64_t j = 0; j < want.shape().Elements(); ++j) {
       EXPECT_EQ(have.Data<double>()[j], want.Data<double>()[j]);
       EXPECT_EQ(rounded.Data<float>()[j], static_cast<float>(want.Data<double>()[j]));

@@ -75,7 +75,7 @@ TEST_P(ModelGradients, EqualCentralDifferencesAndFloats) {
   const layers::Pass pass{
       .context = context, .dropout = c.dropout, .stream = RandomStream(9, "dropout")};
   const auto exact = Network::Make(c.config, {.seed = 4, .type = DataType::kF64});
-  exact->parameters().ZeroGradients();
+  exact->parameters().ZeroGradients(context);
   models::PassBuffers buffers = exact->MakeBuffers();
   const Score score = exact->EvaluateAndBackward(batch, pass, 0.25, buffers);
   const auto loss = [&] { return 0.25 * exact->Evaluate(batch, pass, buffers).loss; };
@@ -90,7 +90,7 @@ TEST_P(ModelGradients, EqualCentralDifferencesAndFloats) {
   }
   // The same in floats; the differences are those of rounding.
   const auto fast = Network::Make(c.config, {.seed = 4});
-  fast->parameters().ZeroGradients();
+  fast->parameters().ZeroGradients(context);
   models::PassBuffers fast_buffers = fast->MakeBuffers();
   const Score fast_score = fast->EvaluateAndBackward(batch, pass, 0.25, fast_buffers);
   EXPECT_NEAR(fast_score.loss, score.loss, 1e-4 * score.loss);
@@ -119,8 +119,9 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ModelGradients, testing::ValuesIn(Cases()), [](c
 
 bool SameGradients(Network& a, Network& b) {
   for (size_t i = 0; i < a.parameters().all().size(); ++i) {
-    const Tensor &x = a.parameters().all()[i]->grad, &y = b.parameters().all()[i]->grad;
-    if (std::memcmp(x.view().data(), y.view().data(), static_cast<size_t>(x.Bytes())) != 0)
+    const View &x = a.parameters().all()[i]->grad, &y = b.parameters().all()[i]->grad;
+    if (std::memcmp(x.data(), y.data(),
+                    static_cast<size_t>(x.shape().Elements() * ItemBytes(x.type()))) != 0)
       return false;
   }
   return true;
@@ -136,8 +137,8 @@ TEST(NetworkGradients, RecomputingGivesTheSameBits) {
     const layers::Pass pass{.context = context, .dropout = 0.1, .stream = RandomStream(9, "d")};
     const auto kept = Network::Make(config, {.seed = 4}),
                again = Network::Make(config, {.seed = 4});
-    kept->parameters().ZeroGradients();
-    again->parameters().ZeroGradients();
+    kept->parameters().ZeroGradients(context);
+    again->parameters().ZeroGradients(context);
     models::PassBuffers all = kept->MakeBuffers(), few = again->MakeBuffers(/*recompute=*/true);
     const Score a = kept->EvaluateAndBackward(batch, pass, 1, all);
     const Score b = again->EvaluateAndBackward(batch, pass, 1, few);
@@ -163,8 +164,8 @@ TEST(NetworkGradients, LossesInChunksAddUp) {
   };
   const NetworkOptions doubles{.seed = 4, .type = DataType::kF64};
   const auto one = Network::Make(config, doubles), two = Network::Make(config, doubles);
-  one->parameters().ZeroGradients();
-  two->parameters().ZeroGradients();
+  one->parameters().ZeroGradients(context);
+  two->parameters().ZeroGradients(context);
   const layers::Pass pass{.context = context};
   models::PassBuffers buffers = one->MakeBuffers(), others = two->MakeBuffers();
   const Score all = one->EvaluateAndBackward(whole, pass, 1, buffers);
@@ -191,7 +192,7 @@ TEST(NetworkGradients, SameBitsForAnyNumberOfThreads) {
     const Context context({.threads = threads});
     const layers::Pass pass{.context = context, .dropout = 0.1, .stream = RandomStream(9, "d")};
     auto network = Network::Make(config, {.seed = 4});
-    network->parameters().ZeroGradients();
+    network->parameters().ZeroGradients(context);
     models::PassBuffers buffers = network->MakeBuffers();
     network->EvaluateAndBackward(batch, pass, 1, buffers);
     if (first == nullptr) {

@@ -10,7 +10,6 @@
 #include "core/access.h"
 #include "favor/favor.h"
 #include "models/network.h"
-#include "train/adamw.h"
 
 namespace favor {
 namespace {
@@ -137,7 +136,7 @@ class Hand {
     for (HandParameter& parameter : parameters_)
       std::fill(parameter.gradient.begin(), parameter.gradient.end(), 0.0);
     for (int64_t i = 0; i < kAccumulate; ++i) {
-      network_->parameters().ZeroGradients();
+      network_->parameters().ZeroGradients(context);
       const Batch batch = data.TrainBatch({.index = (step - 1) * kAccumulate + i});
       loss += network_->EvaluateAndBackward(batch, {.context = context}, 1, buffers_).loss;
       for (size_t p = 0; p < parameters_.size(); ++p) {
@@ -221,26 +220,6 @@ TEST(Step, DecaysMatricesAndNothingElse) {
       // Two roundings of numbers of order 1.
       EXPECT_NEAR(after[0][p][i] - after[1][p][i], want, decays ? 5e-7 : 0) << names[p];
     }
-  }
-}
-
-// Sizes with several remainders modulo 8, and sizes beyond one parallel task (16384).
-TEST(GradientNorm, CountsEveryElement) {
-  const Context context({.threads = 2});
-  for (const int64_t size : {1, 3, 7, 8, 9, 12, 15, 17, 16384, 16389, 40003}) {
-    layers::ParameterSet parameters({.seed = 1});
-    parameters.Add("a", {size}, {}, true);
-    parameters.Add("b", {3, 5}, {}, true);
-    parameters.ZeroGradients();
-    double squares = 0;
-    for (const auto& parameter : parameters.all()) {
-      for (int64_t i = 0; i < parameter->shape.Elements(); ++i) {
-        const auto g = static_cast<float>(i % 5 + 1);
-        parameter->grad.Data<float>()[i] = g;
-        squares += static_cast<double>(g) * g;
-      }
-    }
-    EXPECT_DOUBLE_EQ(train::GradientNorm(context, parameters), std::sqrt(squares)) << size;
   }
 }
 

@@ -94,7 +94,10 @@ TEST(AdamW, FollowsItsFormula) {
   layers::ParameterSet parameters({.seed = 1, .type = DataType::kF64});
   parameters.Add("a", {3}, {.mean = 0.5, .deviation = 1}, /*decays=*/true);
   parameters.Add("b", {2}, {.mean = -0.25}, /*decays=*/false);
-  parameters.ZeroGradients();
+  parameters.Allocate();
+  parameters.ZeroGradients(context);
+  Tally tally(context);
+  tally.At()->squared_norm = 4;  // twice the clip: gradients are halved
   train::AdamW optimizer(parameters,
                          {.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-3, .weight_decay = 0.1});
   for (const auto& parameter : parameters.all()) {
@@ -122,12 +125,27 @@ TEST(AdamW, FollowsItsFormula) {
       for (int64_t i = 0; i < parameter->shape.Elements(); ++i)
         parameter->grad.Data<double>()[i] = step + static_cast<double>(i);
     }
-    optimizer.Step(context, step, 0.01, 0.5, parameters);
+    optimizer.Step(context, {.number = step, .rate = 0.01, .clip = 1}, tally, parameters);
   }
   for (size_t p = 0; p < 2; ++p) {
     for (size_t i = 0; i < expected[p].size(); ++i)
       EXPECT_NEAR(parameters.all()[p]->value.Data<double>()[i], expected[p][i], 1e-14);
   }
+}
+
+// Passes that read another type see the new values.
+TEST(AdamW, RefreshesWhatPassesRead) {
+  const Context context({.threads = 1});
+  layers::ParameterSet parameters({.pass_type = DataType::kBF16});
+  const layers::Parameter& one = parameters.Add("one", {1}, {.mean = 1}, /*decays=*/false);
+  parameters.Allocate();
+  parameters.ZeroGradients(context);
+  *one.grad.Data<float>() = 1;
+  train::AdamW optimizer(parameters, {.beta1 = 0.9, .beta2 = 0.98, .epsilon = 0});
+  optimizer.Step(context, {.number = 1, .rate = 0.25}, Tally(context), parameters);
+  Tensor read({1});
+  Copy(one.read, read);
+  EXPECT_EQ(*read.Data<float>(), 0.75f);
 }
 
 // Eight sequences of noise, learned by heart.

@@ -48,17 +48,20 @@ namespace {
 constexpr int64_t kTask = 16384;
 }
 
-void Activate(Activation f, const float* x, int64_t count, const Context& context, float* y) {
-  ParallelForBlocks(context, count, kTask, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(ActivateOnTarget)(f, x + begin, end - begin, y + begin);
+void Activate(const ActivationArguments& a, const Context& context) {
+  const float* x = a.x.Data<float>();
+  float* y = a.y.Data<float>();
+  ParallelForBlocks(context, a.y.shape().Elements(), kTask, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(ActivateOnTarget)(a.f, x + begin, end - begin, y + begin);
   });
 }
 
-void ActivateBackward(Activation f, const float* x, const float* grad_y, int64_t count,
-                      const Context& context, float* grad_x) {
-  ParallelForBlocks(context, count, kTask, [&](int64_t begin, int64_t end) {
+void ActivateBackward(const ActivationGradients& a, const Context& context) {
+  const float *x = a.x.Data<float>(), *grad_y = a.grad_y.Data<float>();
+  float* grad_x = a.grad_x.Data<float>();
+  ParallelForBlocks(context, a.grad_x.shape().Elements(), kTask, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(ActivateBackwardOnTarget)
-    (f, x + begin, grad_y + begin, end - begin, grad_x + begin);
+    (a.f, x + begin, grad_y + begin, end - begin, grad_x + begin);
   });
 }
 

@@ -26,16 +26,19 @@ double Slope(Activation f, double x) {
 
 }  // namespace
 
-void Activate(Activation f, const double* x, int64_t count, const Context& context, double* y) {
-  ParallelForBlocks(context, count, kTask, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) y[i] = Value(f, x[i]);
+void Activate(const ActivationArguments& a, const Context& context) {
+  const double* x = a.x.Data<double>();
+  double* y = a.y.Data<double>();
+  ParallelForBlocks(context, a.y.shape().Elements(), kTask, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) y[i] = Value(a.f, x[i]);
   });
 }
 
-void ActivateBackward(Activation f, const double* x, const double* grad_y, int64_t count,
-                      const Context& context, double* grad_x) {
-  ParallelForBlocks(context, count, kTask, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) grad_x[i] = grad_y[i] * Slope(f, x[i]);
+void ActivateBackward(const ActivationGradients& a, const Context& context) {
+  const double *x = a.x.Data<double>(), *grad_y = a.grad_y.Data<double>();
+  double* grad_x = a.grad_x.Data<double>();
+  ParallelForBlocks(context, a.grad_x.shape().Elements(), kTask, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) grad_x[i] = grad_y[i] * Slope(a.f, x[i]);
   });
 }
 

@@ -1,4 +1,4 @@
-#include "layers/cross_entropy.h"
+#include "kernels/cross_entropy.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,15 +7,20 @@
 #include "kernels/cpu/typed.h"
 #include "kernels/vector_math.h"
 
-namespace favor::layers {
+namespace favor::kernels::cpu {
 namespace {
 
 double Exponential(double x) { return std::exp(x); }
-float Exponential(float x) { return kernels::vector_math::Exp(x); }
+float Exponential(float x) { return vector_math::Exp(x); }
 
-// One row; returns its loss and replaces logits by probabilities where a gradient is wanted.
+struct Sums {
+  double loss = 0;
+  int64_t correct = 0;
+};
+
+// One row: adds its loss, and replaces logits by their gradient if there is to be one.
 template <class T>
-Score ScoreRow(T* logits, int64_t classes, int32_t target, double grad_scale) {
+void ScoreRow(T* logits, int64_t classes, int32_t target, double grad_scale, Sums& sums) {
   const T* largest = std::max_element(logits, logits + classes);
   const T most = *largest, at_target = logits[target];
   const auto best = static_cast<int32_t>(largest - logits);
@@ -41,31 +46,33 @@ Score ScoreRow(T* logits, int64_t classes, int32_t target, double grad_scale) {
     for (int64_t j = 0; j < classes; ++j) logits[j] *= scale;
     logits[target] -= static_cast<T>(grad_scale);
   }
-  return {.loss = std::log(sum) + static_cast<double>(most) - static_cast<double>(at_target),
-          .correct = best == target ? 1 : 0,
-          .count = 1};
+  sums.loss += std::log(sum) + static_cast<double>(most) - static_cast<double>(at_target);
+  sums.correct += best == target ? 1 : 0;
 }
 
 }  // namespace
 
-Score CrossEntropy(const Context& context, View logits, std::span<const int32_t> targets,
-                   double grad_scale) {
-  Score score;
-  kernels::cpu::WithType(logits.type(), [&]<class T>(T) {
-    const int64_t classes = logits.size(1);
-    score = ParallelReduce(
-        context, logits.size(0), kernels::cpu::RowsOfTask(classes), Score(),
+void CrossEntropy(const CrossEntropyArguments& a, const Context& context) {
+  WithType(a.logits.type(), [&]<class T>(T) {
+    const int64_t classes = a.logits.size(1);
+    const Sums total = ParallelReduce(
+        context, a.logits.size(0), RowsOfTask(classes), Sums(),
         [&](int64_t begin, int64_t end) {
-          Score part;
+          Sums part;
           for (int64_t row = begin; row < end; ++row) {
-            part += ScoreRow(logits.Data<T>() + row * classes, classes,
-                             targets[static_cast<size_t>(row)], grad_scale);
+            ScoreRow(a.logits.Data<T>() + row * classes, classes, a.targets[row], a.grad_scale,
+                     part);
           }
           return part;
         },
-        [](Score& sum, const Score& part) { sum += part; });
+        [](Sums& sum, const Sums& part) {
+          sum.loss += part.loss;
+          sum.correct += part.correct;
+        });
+    a.tally->loss += total.loss;
+    a.tally->correct += total.correct;
+    a.tally->targets += a.logits.size(0);
   });
-  return score;
 }
 
-}  // namespace favor::layers
+}  // namespace favor::kernels::cpu

@@ -1,0 +1,51 @@
+// A short convolution of each column over neighbouring tokens:
+//   y_t = Σ_i w_i ⊙ x_{t − i + ahead},  0 ≤ i < taps
+// Tokens outside of a sequence and padding do not exist: they add nothing.
+#ifndef FAVOR_KERNELS_CONVOLUTION_H_
+#define FAVOR_KERNELS_CONVOLUTION_H_
+
+#include <cstdint>
+
+#include "kernels/backend.h"
+#include "kernels/sequences.h"
+
+namespace favor::kernels {
+
+struct ConvolutionArguments {
+  ConstView x;  // [batch·length, columns]
+  Sequences sequences;
+  ConstView weight;  // [taps, columns]
+  int64_t ahead = 0;
+  View y;  // [batch·length, columns]
+};
+
+struct ConvolutionGradients {
+  ConstView x;
+  Sequences sequences;
+  ConstView weight;
+  int64_t ahead = 0;
+  ConstView grad_y;
+  View grad_x;       // shares no memory with grad_y
+  View grad_weight;  // added to
+};
+
+namespace cpu {  // the double instances of its loops are the reference
+void Convolution(const ConvolutionArguments& a, const Context& context);
+void ConvolutionBackward(const ConvolutionGradients& a, const Context& context);
+}  // namespace cpu
+
+inline void Convolution(const ConvolutionArguments& a, const Context& context) {
+  Run<ConvolutionArguments>(
+      {.name = "convolution", .reference = cpu::Convolution, .cpu = cpu::Convolution}, a.y, a,
+      context);
+}
+inline void ConvolutionBackward(const ConvolutionGradients& a, const Context& context) {
+  Run<ConvolutionGradients>({.name = "convolution",
+                             .reference = cpu::ConvolutionBackward,
+                             .cpu = cpu::ConvolutionBackward},
+                            a.grad_x, a, context);
+}
+
+}  // namespace favor::kernels
+
+#endif  // FAVOR_KERNELS_CONVOLUTION_H_

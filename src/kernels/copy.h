@@ -1,0 +1,32 @@
+// Arrays set to 0, and copied to arrays of any type.
+#ifndef FAVOR_KERNELS_COPY_H_
+#define FAVOR_KERNELS_COPY_H_
+
+#include "kernels/backend.h"
+
+namespace favor::kernels {
+
+struct ZeroArguments {
+  View y;  // contiguous
+};
+
+struct CopyArguments {
+  ConstView from;
+  View to;  // of the same shape, on the same device
+};
+
+namespace cpu {  // of any type
+void Zero(const ZeroArguments& a, const Context& context);
+void Copy(const CopyArguments& a, const Context& context);
+}  // namespace cpu
+
+inline void Zero(const ZeroArguments& a, const Context& context) {
+  Run<ZeroArguments>({.name = "zero", .reference = cpu::Zero, .cpu = cpu::Zero}, a.y, a, context);
+}
+inline void Copy(const CopyArguments& a, const Context& context) {
+  Run<CopyArguments>({.name = "copy", .reference = cpu::Copy, .cpu = cpu::Copy}, a.to, a, context);
+}
+
+}  // namespace favor::kernels
+
+#endif  // FAVOR_KERNELS_COPY_H_

@@ -1,0 +1,31 @@
+// The loss −log softmax(logits)[target] and its gradient.
+#ifndef FAVOR_KERNELS_CROSS_ENTROPY_H_
+#define FAVOR_KERNELS_CROSS_ENTROPY_H_
+
+#include <cstdint>
+
+#include "core/tally.h"
+#include "kernels/backend.h"
+
+namespace favor::kernels {
+
+struct CrossEntropyArguments {
+  const int32_t* targets;  // [rows], memory of the device, each in [0, classes)
+  double grad_scale = 0;   // ≠ 0: logits are replaced by grad_scale·(softmax − one-hot)
+  View logits;             // [rows, classes]
+  TallyEntry* tally;       // loss, correct and targets are added to
+};
+
+namespace cpu {  // the double instance of its loop is the reference
+void CrossEntropy(const CrossEntropyArguments& a, const Context& context);
+}
+
+inline void CrossEntropy(const CrossEntropyArguments& a, const Context& context) {
+  Run<CrossEntropyArguments>(
+      {.name = "cross entropy", .reference = cpu::CrossEntropy, .cpu = cpu::CrossEntropy}, a.logits,
+      a, context);
+}
+
+}  // namespace favor::kernels
+
+#endif  // FAVOR_KERNELS_CROSS_ENTROPY_H_

@@ -1,0 +1,54 @@
+// Rows of a table: of tokens, and of learned positions.
+#ifndef FAVOR_KERNELS_EMBEDDING_H_
+#define FAVOR_KERNELS_EMBEDDING_H_
+
+#include <cstdint>
+
+#include "core/host_device.h"
+#include "kernels/backend.h"
+
+namespace favor::kernels {
+
+// Which row of the table each row takes: that of an index, or that of its position in a sequence.
+struct TableRows {
+  const int32_t* indices = nullptr;  // [rows], memory of the device; null: positions
+  int64_t first = 0, length = 1;     // of positions: row i stands at first + i % length
+
+  FAVOR_HOST_DEVICE int64_t At(int64_t row) const {
+    return indices != nullptr ? indices[row] : first + row % length;
+  }
+};
+
+struct EmbeddingArguments {
+  ConstView table;  // [entries, width]
+  TableRows rows;   // within the table
+  double scale;
+  bool add = false;  // to y
+  View y;            // [rows, width] = scale·table[rows]
+};
+
+struct EmbeddingGradients {
+  ConstView grad_y;  // [rows, width]
+  TableRows rows;
+  double scale;
+  View grad_table;  // [entries, width], added to
+};
+
+namespace cpu {  // the double instances of its loops are the reference
+void Embedding(const EmbeddingArguments& a, const Context& context);
+void EmbeddingBackward(const EmbeddingGradients& a, const Context& context);
+}  // namespace cpu
+
+inline void Embedding(const EmbeddingArguments& a, const Context& context) {
+  Run<EmbeddingArguments>({.name = "embedding", .reference = cpu::Embedding, .cpu = cpu::Embedding},
+                          a.y, a, context);
+}
+inline void EmbeddingBackward(const EmbeddingGradients& a, const Context& context) {
+  Run<EmbeddingGradients>(
+      {.name = "embedding", .reference = cpu::EmbeddingBackward, .cpu = cpu::EmbeddingBackward},
+      a.grad_table, a, context);
+}
+
+}  // namespace favor::kernels
+
+#endif  // FAVOR_KERNELS_EMBEDDING_H_

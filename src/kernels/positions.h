@@ -1,0 +1,54 @@
+// Functions of a token's position that are not learned: waves that are added to embeddings, and
+// rotations of queries and keys. Angles are position/10000^(2i/width).
+#ifndef FAVOR_KERNELS_POSITIONS_H_
+#define FAVOR_KERNELS_POSITIONS_H_
+
+#include <cstdint>
+
+#include "kernels/backend.h"
+
+namespace favor::kernels {
+
+// The angles of the positions first, first + 1, …
+struct WavesArguments {
+  int64_t first;
+  View waves;  // [positions, width/2, 2]: cos and sin
+};
+
+// x += sin in even columns, cos in odd ones.
+struct AddWavesArguments {
+  ConstView waves;        // [positions, width/2, 2]
+  int64_t first, length;  // row i of x takes row first + i % length of the waves
+  View x;                 // [rows, width]
+};
+
+// Turns each head's pairs of columns (i, i + width/2) by the angle of the row's position.
+struct RotateArguments {
+  ConstView waves;
+  int64_t first, length;
+  bool back = false;  // by the negative angle
+  View x;             // [rows, heads·width]
+};
+
+namespace cpu {  // the double instances of its loops are the reference
+void Waves(const WavesArguments& a, const Context& context);
+void AddWaves(const AddWavesArguments& a, const Context& context);
+void Rotate(const RotateArguments& a, const Context& context);
+}  // namespace cpu
+
+inline void Waves(const WavesArguments& a, const Context& context) {
+  Run<WavesArguments>({.name = "positions", .reference = cpu::Waves, .cpu = cpu::Waves}, a.waves, a,
+                      context);
+}
+inline void AddWaves(const AddWavesArguments& a, const Context& context) {
+  Run<AddWavesArguments>({.name = "positions", .reference = cpu::AddWaves, .cpu = cpu::AddWaves},
+                         a.x, a, context);
+}
+inline void Rotate(const RotateArguments& a, const Context& context) {
+  Run<RotateArguments>({.name = "rotation", .reference = cpu::Rotate, .cpu = cpu::Rotate}, a.x, a,
+                       context);
+}
+
+}  // namespace favor::kernels
+
+#endif  // FAVOR_KERNELS_POSITIONS_H_

@@ -1,0 +1,225 @@
+// Cases of products, sums of columns, rows that have a target, and the loss.
+#include <algorithm>
+
+#include "kernels/column_sums.h"
+#include "kernels/copy.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/matmul.h"
+#include "kernels/rows.h"
+#include "tests/kernels/operation_case.h"
+
+namespace favor {
+namespace {
+
+std::string Named(const std::string& name, int64_t rows, int64_t columns) {
+  return name + " " + std::to_string(rows) + "x" + std::to_string(columns);
+}
+size_t At(int64_t index) { return static_cast<size_t>(index); }
+
+struct Size {
+  int64_t rows, columns;
+};
+
+// More shapes are in matmul_test.cc.
+void AddMatmul(std::vector<OperationCase>& cases) {
+  struct Product {
+    int64_t rows, columns, depth;
+  };
+  for (const auto& [rows, columns, depth] :
+       {Product{1, 1, 1}, {3, 19, 33}, {13, 33, 65}, {200, 70, 600}, {1700, 9, 17}}) {
+    for (const bool transposed : {false, true}) {
+      for (const char* mode : {"stored", "added", "biased"}) {
+        const std::string kind = mode;
+        OperationCase c(Named("matmul " + kind + (transposed ? " transposed" : ""), rows, columns) +
+                        "x" + std::to_string(depth));
+        if (transposed) {
+          c.Array("a", {depth, rows}).Array("b", {columns, depth});
+        } else {
+          c.Array("a", {rows, depth}).Array("b", {depth, columns});
+        }
+        c.Array("bias", {columns}).Array("c", {rows, columns});
+        c.Output("c", static_cast<double>(depth + 2));  // a sum in any order
+        c.run = [=](OperationRun& r) {
+          const auto side = [&](const char* name) -> ConstView {
+            return transposed ? kernels::Transposed(r[name]) : ConstView(r[name]);
+          };
+          kernels::Matmul({.a = side("a"),
+                           .b = side("b"),
+                           .c = r["c"],
+                           .add = kind == "added",
+                           .bias = kind == "biased" ? ConstView(r["bias"]) : ConstView()},
+                          r.context);
+        };
+        c.by_hand = [=](Hand& h) {
+          for (int64_t i = 0; i < rows; ++i) {
+            for (int64_t j = 0; j < columns; ++j) {
+              Sum sum;
+              if (kind == "added") sum += h["c"][At(i * columns + j)];
+              if (kind == "biased") sum += h["bias"][At(j)];
+              for (int64_t k = 0; k < depth; ++k) {
+                sum += h["a"][At(transposed ? k * rows + i : i * depth + k)] *
+                       h["b"][At(transposed ? j * depth + k : k * columns + j)];
+              }
+              h.Put("c", i * columns + j, sum);
+            }
+          }
+        };
+        cases.push_back(c);
+      }
+    }
+  }
+}
+
+void AddColumnSums(std::vector<OperationCase>& cases) {
+  for (const auto& [rows, columns] : {Size{1, 1}, {1, 19}, {256, 8}, {257, 33}, {900, 70}}) {
+    OperationCase c(Named("column sums", rows, columns));
+    c.Array("rows", {rows, columns}).Array("sums", {columns}).Output("sums", 2);
+    c.run = [=](OperationRun& r) {
+      kernels::AddColumnSums({.rows = r["rows"], .sums = r["sums"]}, r.context);
+    };
+    c.by_hand = [=](Hand& h) {
+      for (int64_t i = 0; i < rows * columns; ++i)
+        h.results["sums"][At(i % columns)] += h["rows"][At(i)];
+    };
+    cases.push_back(c);
+  }
+}
+
+// Every third row, from the last to the first.
+std::vector<int64_t> EveryThird(int64_t rows) {
+  std::vector<int64_t> places;
+  for (int64_t row = rows - 1; row >= 0; row -= 3) places.push_back(row);
+  return places;
+}
+
+void AddRows(std::vector<OperationCase>& cases) {
+  for (const auto& [all, columns] : {Size{1, 1}, {7, 19}, {2000, 70}}) {
+    const std::vector<int64_t> places = EveryThird(all);
+    const int64_t some = std::ssize(places);
+    OperationCase gather(Named("gather", all, columns));
+    gather.Array("from", {all, columns}).Array("to", {some, columns}).Output("to", 0);
+    gather.integers["places"] = places;
+    gather.run = [](OperationRun& r) {
+      kernels::GatherRows({.from = r["from"], .places = r.Places("places"), .to = r["to"]},
+                          r.context);
+    };
+    gather.by_hand = [=](Hand& h) {
+      for (int64_t i = 0; i < some * columns; ++i)
+        h.Put("to", i, {h["from"][At(places[At(i / columns)] * columns + i % columns)], 0});
+    };
+    cases.push_back(gather);
+    OperationCase scatter(Named("scatter", all, columns));
+    scatter.Array("from", {some, columns}).Array("to", {all, columns}).Output("to", 0);
+    scatter.integers["places"] = places;
+    scatter.run = [](OperationRun& r) {
+      kernels::ScatterRows({.from = r["from"], .places = r.Places("places"), .to = r["to"]},
+                           r.context);
+    };
+    scatter.by_hand = [=](Hand& h) {
+      for (int64_t i = 0; i < some * columns; ++i)
+        h.Put("to", places[At(i / columns)] * columns + i % columns, {h["from"][At(i)], 0});
+    };
+    cases.push_back(scatter);
+  }
+}
+
+// A row's loss and probabilities, with the largest distance of two logits, which rounding of
+// exponents is relative to.
+struct SoftmaxRow {
+  double loss = 0, range = 0;
+  Numbers probabilities;
+  bool correct = false;
+};
+
+SoftmaxRow Softmax(const Numbers& logits, int64_t row, int64_t classes, int64_t target) {
+  const auto first = logits.begin() + row * classes;
+  const auto [least, most] = std::minmax_element(first, first + classes);
+  double sum = 0;
+  SoftmaxRow result{.range = *most - *least};
+  for (int64_t j = 0; j < classes; ++j) sum += std::exp(first[j]);
+  for (int64_t j = 0; j < classes; ++j) result.probabilities.push_back(std::exp(first[j]) / sum);
+  result.loss = -std::log(result.probabilities[At(target)]);
+  result.correct = first[target] == *most;
+  return result;
+}
+
+// Exponentials are good to 2.7 roundings and one for each unit of their argument.
+void AddCrossEntropy(std::vector<OperationCase>& cases) {
+  for (const auto& [rows, classes] : {Size{1, 1}, {1, 19}, {5, 8}, {600, 70}, {9, 1000}}) {
+    for (const double grad_scale : {0.0, 0.4}) {
+      OperationCase c(
+          Named(grad_scale == 0 ? "cross entropy" : "cross entropy backward", rows, classes));
+      c.Array("logits", {rows, classes}).Integers("targets", rows, classes);
+      c.Output("logits", 6);
+      c.loss_roundings = 6;
+      c.tally = {.unusable = 2, .targets = 10, .correct = 3, .loss = 1.5, .squared_norm = 4};
+      c.run = [=](OperationRun& r) {
+        kernels::CrossEntropy({.targets = r.Indices("targets"),
+                               .grad_scale = grad_scale,
+                               .logits = r["logits"],
+                               .tally = r.tally()},
+                              r.context);
+      };
+      c.by_hand = [=, targets = c.integers["targets"]](Hand& h) {
+        h.loss_size = h.tally.loss;
+        for (int64_t row = 0; row < rows; ++row) {
+          const SoftmaxRow s = Softmax(h["logits"], row, classes, targets[At(row)]);
+          h.tally.loss += s.loss;
+          h.loss_size += s.loss + 1 + s.range;
+          h.tally.correct += s.correct ? 1 : 0;
+          ++h.tally.targets;
+          for (int64_t j = 0; j < classes && grad_scale != 0; ++j) {
+            const double p = s.probabilities[At(j)], one = j == targets[At(row)] ? 1 : 0;
+            h.Put("logits", row * classes + j,
+                  {grad_scale * (p - one), grad_scale * (p * (1 + s.range) + one)});
+          }
+        }
+      };
+      cases.push_back(c);
+    }
+  }
+  // As an operation from logits to y, [rows, 1]: the losses, one call per row.
+  constexpr int64_t kRows = 4, kClasses = 19;
+  OperationCase c("cross entropy gradient");
+  c.Array("logits", {kRows, kClasses}).Integers("targets", kRows, kClasses);
+  c.Array("work", {kRows, kClasses}).Array("grad", {kRows, kClasses}).Array("y", {1});
+  c.Array("grad_y", {1}, {0.25}).Gradient("grad", "logits");
+  const auto call = [](OperationRun& r, const char* array, double grad_scale) {
+    kernels::Copy({.from = r["logits"], .to = r[array]}, r.context);
+    kernels::CrossEntropy({.targets = r.Indices("targets"),
+                           .grad_scale = grad_scale,
+                           .logits = r[array],
+                           .tally = r.tally()},
+                          r.context);
+  };
+  c.run = [=](OperationRun& r) { call(r, "grad", 0.25); };
+  c.forward = [=](OperationRun& r) {
+    const double before = r.tally()->loss;
+    call(r, "work", 0);
+    *r["y"].Data<double>() = r.tally()->loss - before;
+  };
+  c.loss_roundings = 6;
+  c.by_hand = [=, targets = c.integers["targets"]](Hand& h) {
+    for (int64_t row = 0; row < kRows; ++row) {
+      const SoftmaxRow s = Softmax(h["logits"], row, kClasses, targets[At(row)]);
+      h.tally.loss += s.loss;
+      h.loss_size += s.loss + 1 + s.range;
+      h.tally.correct += s.correct ? 1 : 0;
+      ++h.tally.targets;
+    }
+  };
+  cases.push_back(c);
+}
+
+}  // namespace
+
+std::vector<OperationCase> HeadCases() {
+  std::vector<OperationCase> cases;
+  AddMatmul(cases);
+  AddColumnSums(cases);
+  AddRows(cases);
+  AddCrossEntropy(cases);
+  return cases;
+}
+
+}  // namespace favor

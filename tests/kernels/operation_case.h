@@ -1,0 +1,171 @@
+// Operations on small arrays, each with loops written by hand that say what it must give. Every
+// case runs in double, in float on every SIMD target and, if there are a GPU and a kernel, there.
+#ifndef FAVOR_TESTS_KERNELS_OPERATION_CASE_H_
+#define FAVOR_TESTS_KERNELS_OPERATION_CASE_H_
+
+#include <cmath>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/device_array.h"
+#include "core/tally.h"
+#include "favor/random.h"
+#include "favor/tensor.h"
+#include "kernels/segment.h"
+
+namespace favor {
+
+using Numbers = std::vector<double>;
+
+// A number with the sum of the sizes of its terms, which rounding is relative to.
+struct Sum {
+  double value = 0, size = 0;
+
+  Sum& operator+=(double term) {
+    value += term;
+    size += std::fabs(term);
+    return *this;
+  }
+};
+
+class OperationRun;
+
+// The same with loops of its own: values by name, as the operation finds them, and what it must
+// leave in its outputs.
+struct Hand {
+  const Numbers& operator[](const std::string& name) const { return values.at(name); }
+  void Put(const std::string& name, int64_t index, const Sum& sum) {
+    results[name][static_cast<size_t>(index)] = sum;
+  }
+
+  std::map<std::string, Numbers> values;
+  std::map<std::string, std::vector<Sum>> results;  // of outputs
+  TallyEntry tally;                                 // as it was, then as it must be
+  double loss_size = 0;                             // rounding of the loss is relative to it
+};
+
+struct OperationCase {
+  using Function = std::function<void(OperationRun&)>;
+
+  explicit OperationCase(std::string case_name) : name(std::move(case_name)) {}
+
+  // Numbers drawn from N(0, 1) that are floats, so that all runs begin with the same.
+  OperationCase& Array(const std::string& array, const Shape& shape) {
+    Numbers drawn(static_cast<size_t>(shape.Elements()));
+    RandomStream(7, name + "/" + array).FillNormal(0, drawn);
+    return Array(array, shape, drawn);
+  }
+  OperationCase& Array(const std::string& array, const Shape& shape, const Numbers& values) {
+    arrays[array] = {.shape = shape, .values = {}};
+    for (const double value : values)
+      arrays[array].values.push_back(static_cast<double>(static_cast<float>(value)));
+    return *this;
+  }
+  // [batch, length], f32 in every run: about a quarter is padding, the last sequence all of it.
+  OperationCase& Mask(int64_t batch, int64_t length) {
+    arrays["mask"] = {.shape = {batch, length}, .values = {}, .always_f32 = true};
+    const RandomStream stream(7, name + "/mask");
+    for (int64_t i = 0; i < batch * length; ++i) {
+      const bool exists = i / length + 1 < batch && stream.Uniform(static_cast<uint64_t>(i)) < 0.75;
+      arrays["mask"].values.push_back(exists ? 1 : 0);
+    }
+    return *this;
+  }
+  // Below `most`.
+  OperationCase& Integers(const std::string& array, int64_t count, int64_t most) {
+    const RandomStream stream(7, name + "/" + array);
+    for (int64_t i = 0; i < count; ++i) {
+      integers[array].push_back(static_cast<int64_t>(stream.Uniform(static_cast<uint64_t>(i)) *
+                                                     static_cast<double>(most)));
+    }
+    return *this;
+  }
+  // `roundings` of f32, each of 2⁻²⁴ of the size of the sum, come between exact numbers and this
+  // output.
+  OperationCase& Output(const std::string& array, double roundings) {
+    outputs[array] = roundings;
+    return *this;
+  }
+  // `gradient` is that of Σ grad_y·y with respect to `of`, where `forward` computes y.
+  OperationCase& Gradient(const std::string& gradient, const std::string& of) {
+    gradients[gradient] = of;
+    return *this;
+  }
+
+  struct Stored {
+    Shape shape;
+    Numbers values;
+    bool always_f32 = false;
+  };
+  std::string name;
+  std::map<std::string, Stored> arrays;
+  std::map<std::string, std::vector<int64_t>> integers;
+  std::vector<kernels::Segment> segments;
+  TallyEntry tally;
+  std::map<std::string, double> outputs;
+  double loss_roundings = 0;
+  Function run;
+  std::function<void(Hand&)> by_hand;
+  std::map<std::string, std::string> gradients;
+  Function forward;  // of gradients
+};
+
+// One run of a case: its arrays in one type on one device.
+class OperationRun {
+ public:
+  OperationRun(const OperationCase& operation, DataType type, const Context& run_context)
+      : context(run_context), tally_(run_context), integers_(operation.integers) {
+    for (const auto& [name, stored] : operation.arrays) {
+      Tensor exact(stored.shape, DataType::kF64);
+      std::ranges::copy(stored.values, exact.Data<double>());
+      arrays_[name] = exact.To(stored.always_f32 ? DataType::kF32 : type).To(context.device());
+    }
+    SendTo(tally_.At(), &operation.tally, sizeof(TallyEntry), context.device(),
+           internal::Inside(context).stream);
+    segments_ = {segments_memory_.Send(operation.segments, context),
+                 std::ssize(operation.segments)};
+  }
+
+  View operator[](const std::string& name) { return arrays_.at(name); }
+  const int64_t* Places(const std::string& name) {
+    return places_memory_.Send(integers_.at(name), context);
+  }
+  const int32_t* Indices(const std::string& name) {
+    const auto& wide = integers_.at(name);
+    narrow_.emplace_back(wide.begin(), wide.end());
+    return indices_memory_.Send(narrow_.back(), context);
+  }
+  TallyEntry* tally() const { return tally_.At(); }
+  const kernels::Segments& segments() const { return segments_; }
+
+  TallyEntry Tallied() const { return tally_.Read()[0]; }
+  Numbers Values(const std::string& name) const {
+    context.Wait();
+    const Tensor exact = arrays_.at(name).To(Device{}).To(DataType::kF64);
+    return {exact.Data<double>(), exact.Data<double>() + exact.shape().Elements()};
+  }
+
+  const Context& context;
+
+ private:
+  std::map<std::string, Tensor> arrays_;
+  Tally tally_;
+  std::map<std::string, std::vector<int64_t>> integers_;
+  std::deque<std::vector<int32_t>> narrow_;
+  DeviceArray<int32_t> indices_memory_;
+  DeviceArray<int64_t> places_memory_;
+  DeviceArray<kernels::Segment> segments_memory_;
+  kernels::Segments segments_{};
+};
+
+std::vector<OperationCase> LayerCases();   // what a token's row goes through
+std::vector<OperationCase> HeadCases();    // losses and products
+std::vector<OperationCase> UpdateCases();  // what a step does to all parameters
+
+}  // namespace favor
+
+#endif  // FAVOR_TESTS_KERNELS_OPERATION_CASE_H_
