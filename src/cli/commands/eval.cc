@@ -9,7 +9,7 @@
 #include "core/notice.h"
 #include "core/progress.h"
 #include "favor/train.h"
-#include "lab/evaluation.h"
+#include "reports/evaluation.h"
 
 namespace favor::cli {
 namespace {
@@ -63,7 +63,7 @@ Json ScoreJson(const Score& score) {
 }
 
 void PrintAsJson(const TrainedModel& trained, const Subject& subject, int64_t length,
-                 const lab::Evaluation& evaluation) {
+                 const reports::Evaluation& evaluation) {
   Json json = ScoreJson(evaluation.score);
   json["model"] = trained.path;
   json["step"] = trained.step;
@@ -91,7 +91,7 @@ void PrintAsJson(const TrainedModel& trained, const Subject& subject, int64_t le
 }
 
 void PrintAsText(const TrainedModel& trained, const Subject& subject,
-                 const lab::Evaluation& evaluation) {
+                 const reports::Evaluation& evaluation) {
   const Score& score = evaluation.score;
   fmt::print("{}, step {}\n", Printable(trained.path), trained.step);
   fmt::print(
@@ -125,16 +125,17 @@ void Run(const Arguments& a) {
   const int64_t length = subject.name.starts_with("task:") ? subject.data->Length(a.length)
                          : a.length == 0                   ? training.length
                                                            : a.length;
-  lab::EvaluationOptions options{.split = SplitNamed(subject.split),
-                                 .batch = a.batch == 0 ? training.batch : a.batch,
-                                 .length = length};
+  reports::EvaluationOptions options{.split = SplitNamed(subject.split),
+                                     .batch = a.batch == 0 ? training.batch : a.batch,
+                                     .length = length};
   if (a.batches > 0) options.batches = a.batches;
   const Context context = a.run.Make();
-  Progress progress("eval", lab::BatchesOf(*subject.data, options), a.quiet);
+  Progress progress("eval", reports::BatchesOf(*subject.data, options), a.quiet);
   options.each = [&](int64_t done, const Score& score) {
     progress.Update(done, fmt::format("loss {:.4f}", score.MeanLoss()));
   };
-  const lab::Evaluation evaluation = lab::Evaluate(trained.model, *subject.data, options, context);
+  const reports::Evaluation evaluation =
+      reports::Evaluate(trained.model, *subject.data, options, context);
   if (evaluation.score.count == 0) {
     Throw(
         ErrorCode::kInvalidData, Printable(subject.name), "its {} split holds nothing to ask for{}",

@@ -20,7 +20,7 @@
 #include "favor/generate.h"
 #include "favor/train.h"
 #include "io/input_file.h"
-#include "lab/run_folder.h"
+#include "train/run_folder.h"
 
 namespace favor::cli {
 namespace {
@@ -107,7 +107,7 @@ void CheckArguments(const Arguments& a) {
 void CheckOutputs(const Arguments& a, const TrainedModel& run,
                   const std::optional<PictureFiles>& pictures) {
   std::vector<std::string> inputs =
-      lab::FilesOf(run.config, std::filesystem::path(run.path).parent_path().string());
+      train::FilesOf(run.config, std::filesystem::path(run.path).parent_path().string());
   inputs.push_back(run.path);
   if (a.prompt_file != io::kStandardInput) inputs.push_back(a.prompt_file);
   inputs.push_back(a.load_state);

@@ -11,8 +11,8 @@
 #include "core/error_text.h"
 #include "core/json.h"
 #include "favor/model.h"
-#include "lab/table.h"
 #include "models/checkpoint.h"
+#include "reports/table.h"
 
 namespace favor::cli {
 namespace {
@@ -85,7 +85,7 @@ void Run(Arguments& a) {
                    {"evaluation_bytes", ToJson(evaluation)}});
     return;
   }
-  lab::Table parts{.title = "Parameters", .columns = {"part", "parameters"}};
+  reports::Table parts{.title = "Parameters", .columns = {"part", "parameters"}};
   for (const ModelSummary::Part& part : summary.parts)
     parts.rows.push_back({part.name, std::to_string(part.parameters)});
   parts.rows.push_back({"all", std::to_string(summary.parameters)});
@@ -95,8 +95,9 @@ void Run(Arguments& a) {
                  ? fmt::format(" ({}, {} features)", config.features.map, config.features.features)
                  : "",
              config.layers, config.width, config.heads, parts.ToText());
-  lab::Table memory{.title = fmt::format("Memory in MB, batch {} × length {}", a.batch, a.length),
-                    .columns = {"", "training", "evaluation"}};
+  reports::Table memory{
+      .title = fmt::format("Memory in MB, batch {} × length {}", a.batch, a.length),
+      .columns = {"", "training", "evaluation"}};
   const auto row = [&](const char* name, int64_t MemoryPlan::*part) {
     memory.rows.push_back({name, Megabytes(training.*part), Megabytes(evaluation.*part)});
   };
