@@ -157,7 +157,7 @@ kernels::RowCounts Compatible(const ForwardCall& call) {
     Throw(ErrorCode::kInvalidOption, "compat",
           "given {}, which the public implementations do not have", what);
   };
-  if (plan.map().name != "positive" && plan.map().kernel != "generalized") {
+  if (plan.map().name != "positive" && plan.map().kernel != KernelFamily::kGeneralized) {
     refuse(fmt::format("the map '{}'", plan.map().name));
   }
   if (options.center_keys) refuse("key centring");

@@ -53,7 +53,7 @@ FeaturePlan ChoosePlan(const Problem& problem, const AttentionOptions& options,
 }
 
 void CheckCentring(const FeaturePlan& plan) {
-  if (plan.map().kernel != "softmax") {
+  if (plan.map().kernel != KernelFamily::kSoftmax) {
     Throw(ErrorCode::kInvalidOption, "key centring",
           "given the map '{}', but only the softmax kernel is unchanged by it", plan.map().name);
   }
@@ -104,7 +104,7 @@ HeadMaker::HeadMaker(const Problem& problem, const AttentionOptions& options,
   }
   if (frozen_mean) frozen_mean_ = FrozenMean(options.key_mean, problem.heads, problem.dim);
   data_a_ =
-      plan_.impl().head_features[0].map->traits->uses_oprf_a && plan_.options().oprf_a.empty();
+      plan_.impl().head_features[0].map->traits->info.takes_a && plan_.options().oprf_a.empty();
   if (data_a_ && problem.causal) {
     Throw(ErrorCode::kInvalidOption, "oprf",
           "an A from a causal call's own data would leak the future: give a frozen one (--oprf-a)");

@@ -66,23 +66,22 @@ std::vector<Timed> RowsOfLength(const AttentionBenchOptions& options, int64_t le
   };
   for (const std::string& map : options.maps) {
     for (const std::string& projection : options.projections) {
-      AttentionOptions& attention =
-          add({.attention = "linear", .map = map, .projection = projection}).options;
+      AttentionOptions& attention = add({.map = map, .projection = projection}).options;
       attention.plan = FeaturePlan::Draw(
           {.map = map,
            .projection = projection,
            .features = options.features,
            // A of the size that deviation and dim call for, as a causal call may not look.
-           .oprf_a = map == "oprf" ? std::vector<double>{OptimalOprfA(
-                                         2 * options.deviation * options.deviation *
-                                             std::sqrt(static_cast<double>(options.dim)),
-                                         options.dim)}
-                                   : std::vector<double>{}},
+           .oprf_a = FindMap(map).takes_a ? std::vector<double>{OptimalOprfA(
+                                                2 * options.deviation * options.deviation *
+                                                    std::sqrt(static_cast<double>(options.dim)),
+                                                options.dim)}
+                                          : std::vector<double>{}},
           options.heads, options.dim, seed);
       rows.back().row.features = attention.plan->features();  // a projection may have its own
     }
   }
-  if (length <= options.exact_up_to) add({.attention = "exact"}).options.attention = "exact";
+  if (length <= options.exact_up_to) add({.exact = true}).options.attention = "exact";
   return rows;
 }
 
@@ -156,26 +155,24 @@ AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Con
       progress.Update(++done, fmt::format("L = {}", length));
     }
     for (Timed& timed : rows) {
-      const double flops =
-          CountedFlops(options, timed.row.attention == "exact", length, timed.row.features);
+      const double flops = CountedFlops(options, timed.row.exact, length, timed.row.features);
       timed.row.gflops = flops / timed.row.seconds / 1e9;
       bench.rows.push_back(std::move(timed.row));
     }
   }
   bench.sgemm_gflops = sgemm.gflops();
-  const auto times = [&](const std::string& attention, const std::string& map,
-                         const std::string& projection) {
+  const auto times = [&](bool exact, const std::string& map, const std::string& projection) {
     std::vector<std::pair<double, double>> points;
     for (const AttentionBenchRow& row : bench.rows) {
-      if (row.attention == attention && row.map == map && row.projection == projection)
+      if (row.exact == exact && row.map == map && row.projection == projection)
         points.emplace_back(static_cast<double>(row.length), row.seconds);
     }
     return points;
   };
-  const auto exact = times("exact", "", "");
+  const auto exact = times(true, "", "");
   for (const std::string& map : options.maps) {
     for (const std::string& projection : options.projections) {
-      const auto linear = times("linear", map, projection);
+      const auto linear = times(false, map, projection);
       auto fitted = linear;
       std::erase_if(fitted, [](const auto& point) { return point.first < kFitFrom; });
       bench.lines.push_back({.map = map,
@@ -200,15 +197,15 @@ reports::Table AttentionBench::ToTable() const {
       .rows = {}};
   for (const AttentionBenchRow& row : rows) {
     std::string ratio;
-    if (row.attention == "linear") {
+    if (!row.exact) {
       for (const AttentionBenchRow& other : rows) {
-        if (other.attention == "exact" && other.length == row.length)
+        if (other.exact && other.length == row.length)
           ratio = fmt::format("{:.2f}", other.seconds / row.seconds);
       }
     }
     table.rows.push_back(
         {std::to_string(row.length),
-         row.attention == "linear" ? fmt::format("{}, {}", row.map, row.projection) : row.attention,
+         row.exact ? "exact" : fmt::format("{}, {}", row.map, row.projection),
          fmt::format("{:.3f}", 1e3 * row.seconds),
          fmt::format("{:.3g}", static_cast<double>(row.length * options.batch) / row.seconds),
          fmt::format("{:.1f}", row.gflops), ShareText(row.gflops, sgemm_gflops),
@@ -239,12 +236,12 @@ reports::Plot AttentionBench::ToPlot() const {
     series.markers = true;
     plot.series.push_back(series);
   };
-  add("exact", [](const AttentionBenchRow& row) { return row.attention == "exact"; });
+  add("exact", [](const AttentionBenchRow& row) { return row.exact; });
   for (const AttentionBenchLine& line : lines) {
     std::string name = fmt::format("{}, {}", line.map, line.projection);
     if (line.exponent) name += fmt::format(": L^{:.3f}", *line.exponent);
     add(name, [&](const AttentionBenchRow& row) {
-      return row.attention == "linear" && row.map == line.map && row.projection == line.projection;
+      return !row.exact && row.map == line.map && row.projection == line.projection;
     });
   }
   return plot;

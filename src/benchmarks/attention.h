@@ -26,7 +26,8 @@ struct AttentionBenchOptions {
 };
 
 struct AttentionBenchRow {
-  std::string attention, map, projection;  // the last two of linear attention
+  bool exact = false;           // else linear
+  std::string map, projection;  // of linear attention
   int64_t length;
   int64_t features;  // m; 0 of exact attention
   double seconds;    // forward, or forward and backward together

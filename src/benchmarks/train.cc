@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "attention/kinds.h"
 #include "benchmarks/attention.h"
 #include "benchmarks/peak_memory.h"
 #include "benchmarks/sgemm.h"
@@ -43,11 +44,12 @@ class Noise : public Dataset {
 };
 
 RunConfig RunOf(const TrainBenchOptions& options, int64_t length) {
-  RunConfig run{.task = options.model.causal ? "causal" : "masked", .model = options.model};
+  RunConfig run{.task = options.model.causal ? Task::kCausal : Task::kMasked,
+                .model = options.model};
   run.training.batch = options.batch;
   run.training.length = length;
   run.training.recompute = options.recompute;
-  if (run.model.positions == "learned") run.model.max_length = length;
+  if (run.model.positions == Positions::kLearned) run.model.max_length = length;
   return run;
 }
 
@@ -59,15 +61,16 @@ double CountedTrainFlops(const ModelConfig& model, int64_t batch, int64_t length
   const int64_t layer =
       2 * model.width * model.width + 2 * model.width * kv_width + 2 * model.width * model.ff;
   const int64_t multiplied = model.layers * layer + model.vocab * model.width;
-  const double attention =
-      model.attention == "linear" || model.attention == "exact"
-          ? CountedFlops({.batch = batch,
-                          .heads = model.heads,
-                          .dim = model.width / model.heads,
-                          .causal = model.causal,
-                          .backward = true},
-                         model.attention == "exact", length, model.features.features)
-          : 0;
+  const attention::AttentionKind& kind = attention::FindKind(model.attention);
+  const bool exact = kind.memory == attention::ContextMemory::kKeysAndValues;
+  const double attention = exact || kind.takes_plan
+                               ? CountedFlops({.batch = batch,
+                                               .heads = model.heads,
+                                               .dim = model.width / model.heads,
+                                               .causal = model.causal,
+                                               .backward = true},
+                                              exact, length, model.features.features)
+                               : 0;
   return 6.0 * static_cast<double>(multiplied) * static_cast<double>(batch * length) +
          static_cast<double>(model.layers) * attention;
 }

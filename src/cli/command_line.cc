@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/json.h"
+#include "train/config_fields.h"
 
 namespace favor::cli {
 
@@ -22,34 +23,31 @@ std::string Quoted(const std::string& text) {
 }
 
 std::string CommandOf(const RunConfig& config, const std::string& out) {
-  RunConfig standard;
+  RunConfig made = config, usual;
   // What auto gives.
-  standard.format.kind = config.data.find(',') == std::string::npos
-                             ? KindOf(config.data, standard.format)
-                             : config.format.kind;
-  standard.format.split_by = config.format.kind == "text" ? "place" : "records";
-  const Json have = Json::parse(ToJson(config)), usual = Json::parse(ToJson(standard));
+  usual.format.kind = config.data.find(',') == std::string::npos ? KindOf(config.data, usual.format)
+                                                                 : config.format.kind;
+  usual.format.split_by =
+      config.format.kind == DataKind::kText ? SplitRule::kPlace : SplitRule::kRecords;
+  // What follows from the data and the length.
+  usual.model.vocab = config.model.vocab;
+  usual.model.classes = config.model.classes;
+  usual.model.causal = config.model.causal;
+  if (config.model.max_length == config.training.length)
+    usual.model.max_length = config.model.max_length;
+  const std::vector<Field> fields = train::RunFields(made);
+  const Json values = FieldsToJson(fields), defaults = FieldsToJson(train::RunFields(usual));
   std::string command = "favor train";
-  const auto add = [&](const std::string& key, const Json& value, const Json& normal) {
-    // These follow from the data and the length.
-    if (key == "vocab" || key == "classes" || key == "causal") return;
-    if (key == "max_length" && value == config.training.length) return;
-    if (value == normal || value.is_null()) return;
-    std::string option = "--" + key;
-    std::ranges::replace(option, '_', '-');
+  for (const Field& field : fields) {
+    const Json& value = values[std::string(field.key)];
+    if (value == defaults[std::string(field.key)] || value.is_null()) continue;
+    const std::string option = field.Option();
     if (value.is_boolean()) {
-      command += fmt::format(" --{}{}", value.get<bool>() ? "" : "no-", option.substr(2));
+      command += " " + (value.get<bool>() ? option : "--no-" + option.substr(2));
     } else {
       command +=
           " " + option + " " + Quoted(value.is_string() ? value.get<std::string>() : value.dump());
     }
-  };
-  for (const auto& [key, value] : have.items()) {
-    if (!value.is_object()) {
-      if (key != "favor") add(key, value, usual[key]);
-      continue;
-    }
-    for (const auto& [inner, item] : value.items()) add(inner, item, usual[key][inner]);
   }
   return command + " --out " + Quoted(out);
 }

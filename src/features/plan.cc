@@ -35,7 +35,9 @@ void CheckRange(std::string_view who, int64_t given, int64_t most) {
 }
 
 OmegaNorm ChooseNorm(const FeatureOptions& options, const MapTraits& traits) {
-  const OmegaNorm norm = options.omega_norm.value_or(traits.only_norm.value_or(OmegaNorm::kChi));
+  const OmegaNorm norm = options.omega_norm == OmegaNorm::kMap
+                             ? traits.only_norm.value_or(OmegaNorm::kChi)
+                             : options.omega_norm;
   if (traits.only_norm && norm != *traits.only_norm) {
     Throw(ErrorCode::kInvalidOption, "omega norm",
           "given {}, but the map '{}' is right only with {}", Name(norm), traits.info.name,
@@ -63,7 +65,7 @@ double ChooseEpsilon(const FeatureOptions& options, const MapTraits& traits) {
 double ChooseOprfA(const FeatureOptions& options, const MapTraits& traits, int64_t heads,
                    int64_t head, int64_t dim) {
   const auto& given = options.oprf_a;
-  if (!traits.uses_oprf_a) {
+  if (!traits.info.takes_a) {
     if (!given.empty()) {
       Throw(ErrorCode::kInvalidOption, "oprf A", "given {}, but the map '{}' takes none", given[0],
             traits.info.name);
@@ -97,7 +99,7 @@ HeadFeatures MakeHead(const MapEntry& map, kernels::Omega omega, double epsilon,
       std::log(map.traits->normalizer) - std::log(static_cast<double>(head.omega.features)) / 2;
   head.offset.assign(static_cast<size_t>(head.omega.features), 0.0);
   head.offset_f32.assign(head.offset.begin(), head.offset.end());
-  if (map.traits->uses_oprf_a) {
+  if (map.traits->info.takes_a) {
     head.squared_norm = SquaredRowNorms(head.omega);
     SetOprfA(a, head);
   }
@@ -167,6 +169,8 @@ void CheckPair(const FeaturePlan::Impl& impl, std::span<const double> x,
 }
 
 }  // namespace
+
+const FeatureMapInfo& FindMap(std::string_view name) { return FindMapOrThrow(name).traits->info; }
 
 std::span<const ProjectionInfo> Projections() {
   static const std::vector<ProjectionInfo> infos = [] {

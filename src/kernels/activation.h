@@ -1,15 +1,13 @@
 // The function between the two products of a feed-forward layer, and its derivative.
-//   ReLU: max(x, 0)     GELU: x·Φ(x), Φ the normal distribution function (by erf, not by tanh)
 #ifndef FAVOR_KERNELS_ACTIVATION_H_
 #define FAVOR_KERNELS_ACTIVATION_H_
 
 #include <cstdint>
 
+#include "favor/activation.h"
 #include "favor/context.h"
 
 namespace favor::kernels {
-
-enum class Activation { kRelu, kGelu };
 
 // y = f(x), and grad_x = grad_y·f'(x), which may be in place.
 namespace reference {

@@ -13,7 +13,7 @@ namespace {
 // Dropout of embeddings; blocks use the places below.
 constexpr uint64_t kEmbeddingPlace = uint64_t{1} << 32;
 
-std::vector<int32_t> Positions(const Batch& batch, int64_t first) {
+std::vector<int32_t> PositionsOf(const Batch& batch, int64_t first) {
   std::vector<int32_t> positions(batch.tokens.size());
   for (size_t i = 0; i < positions.size(); ++i)
     positions[i] = static_cast<int32_t>(first + static_cast<int64_t>(i) % batch.length);
@@ -44,13 +44,13 @@ Transformer::Transformer(layers::ParameterSet& parameters, const ModelConfig& co
     : config_(config),
       type_(parameters.type()),
       tokens_(parameters, "embedding", {config.vocab, config.width}, EmbeddingDeviation(config)) {
-  if (config.positions == "learned")
+  if (config.positions == Positions::kLearned)
     learned_.emplace(parameters, "positions", favor::Shape{config.max_length, config.width},
                      EmbeddingDeviation(config));
   blocks_.reserve(static_cast<size_t>(config.layers));
   for (int64_t layer = 0; layer < config.layers; ++layer)
     blocks_.emplace_back(parameters, config, layer);
-  if (config.norm == "pre") norm_.emplace(parameters, "norm", config.width, LastGain(config));
+  if (config.norm == Norm::kPre) norm_.emplace(parameters, "norm", config.width, LastGain(config));
 }
 
 void Transformer::Redraw(uint64_t seed, uint64_t redraw) {
@@ -76,8 +76,8 @@ void Transformer::Plan(layers::Arena& arena, const Shape& shape, Activations& a)
   }
   a.grad = shape.training ? arena.Take({tokens, width}) : View();
   if (a.waves) return;
-  if (config_.positions == "sinusoidal") a.waves.emplace(width, type_);
-  if (config_.positions == "rotary") a.waves.emplace(width / config_.heads, type_);
+  if (config_.positions == Positions::kSinusoidal) a.waves.emplace(width, type_);
+  if (config_.positions == Positions::kRotary) a.waves.emplace(width / config_.heads, type_);
 }
 
 int64_t Transformer::RecordBytes(const Shape& shape) const {
@@ -90,7 +90,7 @@ Block::Rows Transformer::RowsOf(const Batch& batch, const Activations& a) const 
   Block::Rows rows{.sequences = {.batch = batch.batch, .length = batch.length, .mask = {}}};
   if (!batch.mask.empty())
     rows.sequences.mask = ConstView(batch.mask.data(), {batch.batch, batch.length});
-  if (config_.positions == "rotary") rows.rotary = &*a.waves;
+  if (config_.positions == Positions::kRotary) rows.rotary = &*a.waves;
   return rows;
 }
 
@@ -113,9 +113,9 @@ ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Act
   const Context& context = pass.context;
   const View x = a.inputs[0];
   tokens_.Forward(context, batch.tokens, /*add=*/false, x);
-  if (learned_) learned_->Forward(context, Positions(batch, first), /*add=*/true, x);
+  if (learned_) learned_->Forward(context, PositionsOf(batch, first), /*add=*/true, x);
   if (a.waves) a.waves->Cover(first, batch.length);
-  if (config_.positions == "sinusoidal") a.waves->AddTo(context, batch.length, x);
+  if (config_.positions == Positions::kSinusoidal) a.waves->AddTo(context, batch.length, x);
   layers::Drop(pass, kEmbeddingPlace, x, x);
   if (memory != nullptr) memory->whole = false;
   for (size_t layer = 0; layer < blocks_.size(); ++layer)
@@ -143,7 +143,7 @@ void Transformer::Backward(const layers::Pass& pass, const Batch& batch, Activat
   }
   layers::Drop(pass, kEmbeddingPlace, a.grad, a.grad);
   tokens_.Backward(context, batch.tokens, a.grad);
-  if (learned_) learned_->Backward(context, Positions(batch, 0), a.grad);
+  if (learned_) learned_->Backward(context, PositionsOf(batch, 0), a.grad);
 }
 
 std::string Transformer::FirstNotFinite(const Activations& a) const {

@@ -90,7 +90,7 @@ Baselines MeasureBaselines(const Dataset& data, const BaselineOptions& options) 
   const bool classes = data.classes() > 0;
   const int64_t answers = classes ? data.classes() : data.vocab();
   // Of what stands around a masked token some is hidden: only what is shown in its place counts.
-  const bool masked = options.task == "masked";
+  const bool masked = options.task == Task::kMasked;
   NgramCounts ngrams(answers, classes ? 1 : masked ? 2 : NgramCounts::MostOrder(answers));
   std::vector<int64_t> counts(static_cast<size_t>(answers));
   const Passed counted = ForEachTarget(data,

@@ -14,7 +14,7 @@
 namespace favor::reports {
 
 struct BaselineOptions {
-  std::string task = "causal";       // that the data were opened with
+  Task task = Task::kCausal;         // that the data were opened with
   int64_t length = 0;                // of sequences; 0: the data's default
   Split split = Split::kValid;       // to evaluate
   int64_t most_tokens = 20'000'000;  // targets of the train split that are counted

@@ -54,12 +54,12 @@ DataStatistics GatherStatistics(const Dataset& data, const DataFormat& format, i
                             .unit = classes ? "class" : std::string(data.Unit()),
                             .vocab = data.vocab(),
                             .classes = data.classes(),
-                            .split_by = std::string(data.SplitBy())};
+                            .split_by = data.SplitBy()};
   for (int i = 0; i < kSplits; ++i)
     statistics.splits[static_cast<size_t>(i)] = data.Summary(static_cast<Split>(i));
   // Only records have a begin token, and pictures are never clipped.
   const bool records = vocabulary != nullptr && vocabulary->special().begin.has_value();
-  if (records && data.Shape().empty() && format.layout == "clip") {
+  if (records && data.Shape().empty() && format.layout == Layout::kClip) {
     statistics.clipped_at = length == 0 ? kDefaultLength : length;
     statistics.dropped = statistics.Summary(Split::kTrain).ShareBeyond(statistics.clipped_at);
   }
@@ -74,12 +74,12 @@ DataStatistics GatherStatistics(const Dataset& data, const DataFormat& format, i
 }
 
 std::string SplitText(const DataStatistics& statistics) {
-  if (statistics.split_by == "records")
+  if (statistics.split_by == SplitRule::kRecords)
     return "Divided by a hash of each record: equal ones are in the same split.";
-  if (statistics.split_by == "place")
+  if (statistics.split_by == SplitRule::kPlace)
     return "Divided by place: the end is held out, the valid split before the test split. Records "
            "that are cut count once for each piece.";
-  if (statistics.split_by == "blocks")
+  if (statistics.split_by == SplitRule::kBlocks)
     return "Divided by blocks of 8192 tokens: one in 20 is held out, for the valid and the test "
            "split in turn. Pieces between two cuts count as records.";
   return "";
@@ -197,9 +197,12 @@ Table MaskKindsTable(const std::vector<MaskKindScores>& models) {
 }
 
 Json ToJson(const DataStatistics& statistics) {
-  Json json = {{"vocabulary", statistics.vocabulary}, {"unit", statistics.unit},
-               {"vocab", statistics.vocab},           {"classes", statistics.classes},
-               {"split_by", statistics.split_by},     {"splits", Json::object()}};
+  Json json = {{"vocabulary", statistics.vocabulary},
+               {"unit", statistics.unit},
+               {"vocab", statistics.vocab},
+               {"classes", statistics.classes},
+               {"split_by", statistics.split_by ? Name(*statistics.split_by) : ""},
+               {"splits", Json::object()}};
   if (statistics.clipped_at > 0) json["dropped_by_clip"] = statistics.dropped;
   for (int i = 0; i < kSplits; ++i) {
     const SplitSummary& summary = statistics.splits[static_cast<size_t>(i)];

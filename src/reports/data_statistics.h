@@ -17,7 +17,7 @@ struct DataStatistics {
   std::string vocabulary;  // its name; empty: none
   std::string unit;        // what is asked for: a residue, a byte, a class
   int64_t vocab = 0, classes = 0;
-  std::string split_by;                      // the rule that divides the data; empty: generated
+  std::optional<SplitRule> split_by;         // none: generated
   std::array<SplitSummary, kSplits> splits;  // by Split; generated tasks have none
   // Tokens of the train split that layout clip leaves out at `clipped_at`, as a share; else 0.
   double dropped = 0;

@@ -10,6 +10,7 @@
 #include "core/error_text.h"
 #include "core/json.h"
 #include "core/progress.h"
+#include "models/config.h"
 #include "reports/samples.h"
 #include "reports/subjects.h"
 
@@ -29,6 +30,10 @@ Json ScoreJson(const Score& score) {
           {"accuracy", score.Accuracy()},
           {"perplexity", score.Perplexity()},
           {"bits_per_token", score.BitsPerToken()}};
+}
+
+std::string AttentionOf(const Subject& subject) {
+  return models::AttentionText(subject.run.config.model);
 }
 
 class Page {
@@ -82,10 +87,10 @@ class Page {
           model.classes > 0 ? "a classifier"
           : model.causal    ? "a decoder"
                             : "an encoder",
-          subject->run.Attention(), model.layers, model.width,
+          AttentionOf(*subject), model.layers, model.width,
           static_cast<double>(subject->trained.model.ParameterCount()) / 1e6,
           subject->run.steps.empty() ? 0 : subject->run.steps.back().step,
-          static_cast<double>(tokens) / 1e6, Printable(config.data), config.task,
+          static_cast<double>(tokens) / 1e6, Printable(config.data), Name(config.task),
           subject->trained.step));
       if (subject->run.unread_lines > 0) {
         report_.AddText(fmt::format("{} lines of {}'s log are damaged and were left out.",
@@ -117,11 +122,11 @@ class Page {
 
   void Results(const SubjectGroup& group) {
     const Subject& first = group.first();
-    const std::string& task = first.run.config.task;
+    const Task task = first.run.config.task;
     Table table{.title = fmt::format("How well {}{}",
-                                     task == "masked"     ? "masked tokens are predicted"
-                                     : task == "classify" ? "sequences are classified"
-                                                          : "the next token is predicted",
+                                     task == Task::kMasked     ? "masked tokens are predicted"
+                                     : task == Task::kClassify ? "sequences are classified"
+                                                               : "the next token is predicted",
                                      Of(group)),
                 .caption = fmt::format(
                     "{} of the {} split: {} targets. Models are those of the best checkpoint. The "
@@ -146,7 +151,7 @@ class Page {
       kinds.push_back({name, evaluation.by_kind});
     };
     for (const Subject* subject : group.subjects) {
-      add(subject->run.Name() + ": " + subject->run.Attention(), subject->evaluation);
+      add(subject->run.Name() + ": " + AttentionOf(*subject), subject->evaluation);
       AddResult(*subject);
     }
     for (const Baseline& baseline : group.statistics.baselines->baselines) {
@@ -159,12 +164,12 @@ class Page {
           ScoreJson(baseline.score);
     }
     report_.AddTable(table);
-    if (task == "masked") report_.AddTable(MaskKindsTable(kinds));
+    if (task == Task::kMasked) report_.AddTable(MaskKindsTable(kinds));
   }
 
   void AddResult(const Subject& subject) {
     Json result = {{"folder", subject.run.path},
-                   {"attention", subject.run.Attention()},
+                   {"attention", AttentionOf(subject)},
                    {"split", Name(subject.split)},
                    {"whole_split", subject.evaluation.all},
                    {"step", subject.trained.step},
@@ -175,7 +180,7 @@ class Page {
       result["word_perplexity"] = subject.evaluation.WordPerplexity();
       result["bits_per_character"] = subject.evaluation.BitsPerCharacter();
     }
-    if (subject.run.config.task == "masked") {
+    if (subject.run.config.task == Task::kMasked) {
       for (int kind = 0; kind < kMaskKinds; ++kind) {
         result["by_kind"][std::string(Name(static_cast<MaskKind>(kind)))] =
             ScoreJson(subject.evaluation.by_kind[static_cast<size_t>(kind)]);
@@ -196,7 +201,7 @@ class Page {
                 .columns = {"model", "characters", "bits per character", "word perplexity"}};
     for (const auto& subject : subjects_) {
       if (!SameText(first, *subject)) continue;
-      table.rows.push_back({subject->run.Name() + ": " + subject->run.Attention(),
+      table.rows.push_back({subject->run.Name() + ": " + AttentionOf(*subject),
                             std::to_string(subject->evaluation.characters),
                             fmt::format("{:.4f}", subject->evaluation.BitsPerCharacter()),
                             fmt::format("{:.4g}", subject->evaluation.WordPerplexity())});

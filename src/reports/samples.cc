@@ -45,7 +45,7 @@ Drawn Draw(const Subject& subject, int64_t number, int64_t most, const Context& 
     prompt = HeldOutStart(subject, number);
     drawn.prompt = vocabulary.Decode(prompt);
   }
-  if (trained.config.model.positions == "learned")
+  if (trained.config.model.positions == Positions::kLearned)
     most = std::min(most, trained.config.model.max_length - std::ssize(prompt) + 1);
   Decoder decoder(trained.model, context);
   decoder.Read(prompt);

@@ -13,9 +13,9 @@ namespace {
 std::string QuestionsKey(const Subject& subject) {
   const RunConfig& config = subject.run.config;
   const bool task = config.data.starts_with("task:");
-  return fmt::format("{}|{}|{}|{}", task ? config.data : subject.data->Fingerprint(), config.task,
-                     config.training.length,
-                     task || config.task == "masked" ? config.training.seed : 0);
+  return fmt::format("{}|{}|{}|{}", task ? config.data : subject.data->Fingerprint(),
+                     Name(config.task), config.training.length,
+                     task || config.task == Task::kMasked ? config.training.seed : 0);
 }
 
 double MicrosecondsOfToken(const Model& model, int64_t length, const Context& context) {
@@ -41,7 +41,7 @@ void Measure(const SubjectOptions& options, bool whole, const Context& context, 
                                 context);
   const ModelConfig& model = subject.trained.config.model;
   for (const int64_t length : options.lengths) {
-    if (model.positions == "learned" && length > model.max_length) continue;
+    if (model.positions == Positions::kLearned && length > model.max_length) continue;
     subject.microseconds.emplace_back(length,
                                       MicrosecondsOfToken(subject.trained.model, length, context));
   }
@@ -52,9 +52,9 @@ void Measure(const SubjectOptions& options, bool whole, const Context& context, 
 bool SameText(const Subject& a, const Subject& b) {
   const DataFormat &x = a.trained.config.format, &y = b.trained.config.format;
   return a.data->Summary(a.split).words > 0 && a.data->Content() == b.data->Content() &&
-         a.split == b.split && a.data->SplitBy() == "place" && b.data->SplitBy() == "place" &&
-         x.valid == y.valid && x.test == y.test && a.run.config.task == "causal" &&
-         b.run.config.task == "causal";
+         a.split == b.split && a.data->SplitBy() == SplitRule::kPlace &&
+         b.data->SplitBy() == SplitRule::kPlace && x.valid == y.valid && x.test == y.test &&
+         a.run.config.task == Task::kCausal && b.run.config.task == Task::kCausal;
 }
 
 std::vector<std::unique_ptr<Subject>> OpenSubjects(

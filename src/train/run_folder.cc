@@ -49,13 +49,6 @@ std::string RunFolder::Name() const {
   return folder.filename().string();
 }
 
-std::string RunFolder::Attention() const {
-  const ModelConfig& model = config.model;
-  if (model.attention != "linear") return model.attention + " attention";
-  return fmt::format("linear attention ({}, {} features)", model.features.map,
-                     model.features.features);
-}
-
 std::optional<LogPoint> RunFolder::Best() const {
   if (evaluations.empty()) return std::nullopt;
   return *std::ranges::min_element(evaluations, {}, &LogPoint::loss);

@@ -24,9 +24,7 @@ struct RunFolder {
   std::vector<LogPoint> steps, evaluations;
   int64_t unread_lines = 0;  // of the log: damaged
 
-  std::string Name() const;  // the last part of the path
-  // "linear attention (positive, 64 features)", "exact attention".
-  std::string Attention() const;
+  std::string Name() const;              // the last part of the path
   std::optional<LogPoint> Best() const;  // of evaluations
   double TokensPerSecond() const;        // the median of steps
   double Seconds() const;                // of steps alone

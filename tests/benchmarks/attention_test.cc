@@ -45,10 +45,10 @@ TEST(Bench, MeasuresEveryRowAndLine) {
   ASSERT_EQ(bench.rows.size(), 9u);  // four ways at each length, exact at one
   for (const AttentionBenchRow& row : bench.rows) {
     EXPECT_TRUE(std::isfinite(row.seconds) && row.seconds > 0);
-    EXPECT_NEAR(row.gflops,
-                CountedFlops(bench.options, row.attention == "exact", row.length, row.features) /
-                    row.seconds / 1e9,
-                1e-6 * row.gflops);
+    EXPECT_NEAR(
+        row.gflops,
+        CountedFlops(bench.options, row.exact, row.length, row.features) / row.seconds / 1e9,
+        1e-6 * row.gflops);
   }
   EXPECT_EQ(bench.rows[0].length, 32);  // sorted
   EXPECT_EQ(bench.lines.size(), 4u);
@@ -88,7 +88,7 @@ TEST(Sgemm, TextSaysTheRateTheShareOrThatThereIsNone) {
 
 // What favor bench prints and writes if it was built without oneDNN.
 TEST(Bench, TablesWithoutAYardstickHaveNoShare) {
-  AttentionBench bench{.rows = {{.attention = "exact", .length = 8, .seconds = 1, .gflops = 3}}};
+  AttentionBench bench{.rows = {{.exact = true, .length = 8, .seconds = 1, .gflops = 3}}};
   EXPECT_EQ(bench.ToTable().rows[0][5], "—");
   bench.sgemm_gflops = 4;
   EXPECT_EQ(bench.ToTable().rows[0][5], "75 %");

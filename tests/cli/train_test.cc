@@ -224,16 +224,16 @@ TEST_F(TrainCommand, LearnsPixels) {
 TEST_F(TrainCommand, RefusesWrongOptions) {
   run_ = dir_ / "out-of-nothing";
   ExpectError(RunTool(Words({"--width", "17"})), 2, "a multiple");
-  ExpectError(RunTool(Words({"--heads", "0"})), 2, "--heads: given 0");
+  ExpectError(RunTool(Words({"--heads", "0"})), 2, "--heads: given '0'");
   ExpectError(RunTool(Words({"--width", "many"})), 2, "--width: given 'many'");
   ExpectError(RunTool(Words({"--positions", "lerned"})), 2, "did you mean 'learned'");
   ExpectError(RunTool(Words({"--dropuot", "1"})), 2, "did you mean '--dropout'");
-  ExpectError(RunTool(Words({"--dropout", "1.5"})), 2, "--dropout: given 1.5");
+  ExpectError(RunTool(Words({"--dropout", "1.5"})), 2, "--dropout: given '1.5'");
   ExpectError(RunTool(Words({"--dropout", "nan"})), 2, "--dropout: given");
   ExpectError(RunTool(Words({"--length", "13"})), 2, "length: given 13, expected 12");
   ExpectError(RunTool(Words({"--max-length", "5"})), 2, "learned positions");
   ExpectError(RunTool(Words({"--task", "classify"})), 2, "expected causal");
-  ExpectError(RunTool(Words({"--epsilon", "0"})), 2, "--epsilon: given 0");
+  ExpectError(RunTool(Words({"--epsilon", "0"})), 2, "--epsilon: given '0'");
   ExpectError(RunTool(Words({"--data", "/dev/zero"})), 1, "expected a file");
   ExpectError(RunTool(Words({"--data", dir_ / "b\xff.txt"})), 2, "UTF-8");
   ExpectError(RunTool(Words({"--config", "/dev/zero"})), 1, "expected a file");

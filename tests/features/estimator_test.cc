@@ -17,7 +17,7 @@ using Vector = std::vector<double>;
 
 std::string Label(const FeatureOptions& options) {
   std::string label = options.map + "_" + options.projection;
-  if (options.omega_norm) label.append("_").append(Name(*options.omega_norm));
+  if (options.omega_norm != OmegaNorm::kMap) label.append("_").append(Name(options.omega_norm));
   std::replace(label.begin(), label.end(), '-', '_');
   return label;
 }
@@ -154,7 +154,7 @@ std::vector<VarianceCase> VarianceCases() {
     }
   }
   for (const FeatureMapInfo& map : Maps()) {
-    if (map.kernel == "generalized") {
+    if (map.kernel == KernelFamily::kGeneralized) {
       cases.push_back(
           {{.map = std::string(map.name), .projection = "gaussian", .features = 8}, 0.6, 1.3});
     }

@@ -21,10 +21,10 @@ const std::map<std::string, int> kFloor = {
 
 // Public headers stand on the floor that implements them.
 const std::map<std::string, int> kPublicFloor = {
-    {"error", 0},     {"tensor", 0},     {"context", 0}, {"random", 0}, {"version", 0},
-    {"npy", 1},       {"vocabulary", 2}, {"data", 2},    {"maps", 2},   {"features", 3},
-    {"attention", 4}, {"state", 4},      {"score", 0},   {"model", 6},  {"generate", 6},
-    {"train", 7},     {"favor", 12}};
+    {"error", 0}, {"tensor", 0},     {"context", 0},   {"random", 0},     {"version", 0},
+    {"names", 0}, {"activation", 2}, {"npy", 1},       {"vocabulary", 2}, {"data", 2},
+    {"maps", 2},  {"features", 3},   {"attention", 4}, {"state", 4},      {"score", 0},
+    {"model", 6}, {"generate", 6},   {"train", 7},     {"favor", 12}};
 
 template <class Visit>
 void ForEachInclude(const fs::path& folder, const Visit& visit) {

@@ -135,7 +135,7 @@ TEST(Baselines, OfMaskedTokensLooksAtTheShownOne) {
   data[Split::kTrain] = {.tokens = {{3, 3, 0, 1}, {3, 2, 0, 0}},
                          .targets = {{0, 1, 0, kNoTarget}, {0, 2, 0, 1}}};
   data[Split::kValid] = {.tokens = {{3, 2, 0, 0}}, .targets = {{0, 1, 0, kNoTarget}}};
-  const Baselines result = MeasureBaselines(data, {.task = "masked"});
+  const Baselines result = MeasureBaselines(data, {.task = Task::kMasked});
   ASSERT_EQ(result.baselines.size(), 3u);
   // Of 7 targets 0 four times, 1 twice, 2 once; all four tokens of the vocabulary are smoothed in.
   const double p0 = 5.0 / 11, p1 = 3.0 / 11;

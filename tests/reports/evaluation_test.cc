@@ -92,7 +92,7 @@ TEST(EvaluationOfMasked, KindsAddUp) {
     fasta +=
         ">r" + std::to_string(i) + "\nMKTAYIAKQRQISFVKSHFSRQ" + std::string(1 + i % 7, 'W') + "\n";
   WriteText(dir / "p.fasta", fasta);
-  const auto data = OpenData(dir / "p.fasta", {.task = "masked"});
+  const auto data = OpenData(dir / "p.fasta", {.task = Task::kMasked});
   ModelConfig config = SmallConfig();
   config.causal = false;
   config.vocab = data->vocab();

@@ -49,7 +49,7 @@ std::string PromptText(const Arguments& a, const Vocabulary& vocabulary) {
 // Where learned positions or a picture end, so does what can be generated.
 int64_t MostTokens(int64_t wanted, const TrainedModel& run, int64_t context) {
   int64_t end = INT64_MAX;
-  if (run.config.model.positions == "learned") end = run.config.model.max_length;
+  if (run.config.model.positions == Positions::kLearned) end = run.config.model.max_length;
   if (run.vocabulary->name() == "pixels") end = run.config.training.length;
   return std::min(wanted, std::max<int64_t>(0, end - context + 1));
 }

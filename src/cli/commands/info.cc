@@ -39,7 +39,7 @@ Json Describe() {
     info["maps"].push_back(
         {{"name", map.name},
          {"formula", map.formula},
-         {"kernel", map.kernel},
+         {"kernel", Name(map.kernel)},
          {"nonnegative", map.nonnegative},
          {"parts", map.parts},
          {"default_epsilon", map.default_epsilon ? Json(*map.default_epsilon) : Json()}});
@@ -55,7 +55,7 @@ Json Describe() {
           {{"key", parameter.key}, {"help", parameter.help}, {"default", parameter.standard}});
     }
     info["tasks"].push_back({{"name", task.name},
-                             {"task", task.task},
+                             {"task", Name(task.task)},
                              {"summary", task.summary},
                              {"parameters", parameters}});
   }

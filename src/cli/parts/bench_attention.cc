@@ -13,6 +13,7 @@
 #include "core/simd.h"
 #include "favor/attention.h"
 #include "favor/version.h"
+#include "features/option_fields.h"
 #include "io/atomic_file.h"
 
 namespace favor::cli {
@@ -30,17 +31,16 @@ Json ToJson(const benchmarks::AttentionBench& bench) {
   const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(); };
   Json rows = Json::array(), lines = Json::array();
   for (const benchmarks::AttentionBenchRow& row : bench.rows) {
-    const bool linear = row.attention == "linear";
     rows.push_back(
-        {{"attention", row.attention},
-         {"map", linear ? Json(row.map) : Json()},
-         {"projection", linear ? Json(row.projection) : Json()},
+        {{"attention", row.exact ? "exact" : "linear"},
+         {"map", row.exact ? Json() : Json(row.map)},
+         {"projection", row.exact ? Json() : Json(row.projection)},
          {"causal", bench.options.causal},
          {"backward", bench.options.backward},
          {"batch", bench.options.batch},
          {"heads", bench.options.heads},
          {"dim", bench.options.dim},
-         {"features", linear ? row.features : bench.options.features},
+         {"features", row.exact ? bench.options.features : row.features},
          {"length", row.length},
          {"threads", bench.threads},
          {"seconds", row.seconds},
@@ -64,8 +64,8 @@ Json ToJson(const benchmarks::AttentionBench& bench) {
 void Print(const benchmarks::AttentionBench& bench) {
   fmt::print("{} SIMD: {}.\n\n", benchmarks::YardstickText(bench.sgemm_gflops), SimdName());
   fmt::print("{}\n", bench.ToTable().ToText());
-  const bool beside_exact = std::any_of(bench.rows.begin(), bench.rows.end(),
-                                        [](const auto& row) { return row.attention == "exact"; });
+  const bool beside_exact =
+      std::any_of(bench.rows.begin(), bench.rows.end(), [](const auto& row) { return row.exact; });
   for (const benchmarks::AttentionBenchLine& line : bench.lines) {
     std::vector<std::string> facts;
     if (line.exponent) facts.push_back(fmt::format("time grows like L^{:.3f}", *line.exponent));
@@ -98,13 +98,6 @@ void Run(Arguments& a) {
   io::WriteFileAtomically(a.plot, *svg);
 }
 
-template <class Infos>
-std::vector<std::string_view> Names(const Infos& infos) {
-  std::vector<std::string_view> names;
-  for (const auto& info : infos) names.push_back(info.name);
-  return names;
-}
-
 void Declare(Options& options, Arguments& a) {
   options.Integers("--lengths,--length", {1, kMaxLength}, a.options.lengths,
                    "Lengths of sequences");
@@ -113,8 +106,8 @@ void Declare(Options& options, Arguments& a) {
   options.Integer("--dim", {1, FeaturePlan::kMaxDim}, a.options.dim,
                   "Dim of queries, keys and values");
   options.Integer("--features", {1, FeaturePlan::kMaxFeatures}, a.options.features, "Rows of ω");
-  options.Choices("--maps,--map", Names(Maps()), a.options.maps, "Feature maps");
-  options.Choices("--projections,--projection", Names(Projections()), a.options.projections,
+  options.Choices("--maps,--map", features::MapNames(), a.options.maps, "Feature maps");
+  options.Choices("--projections,--projection", features::ProjectionNames(), a.options.projections,
                   "Ways to draw ω");
   options.Flag("--causal", a.options.causal, "Query i sees keys 0 to i");
   options.Flag("--backward", a.options.backward,

@@ -45,7 +45,7 @@ void Run(Arguments& a) {
   ModelConfig& model = a.options.model;
   model = a.model.Fresh().model;
   if (model.vocab == 0) model.vocab = kByteVocab;
-  if (model.positions == "learned" && model.max_length == 0)
+  if (model.positions == Positions::kLearned && model.max_length == 0)
     model.max_length = std::ranges::max(a.options.contexts) + a.options.tokens;
   const Context context = a.run.Make();
   const benchmarks::GenerateBench bench = benchmarks::RunGenerateBench(a.options, context);

@@ -19,7 +19,6 @@ constexpr int64_t kMany = int64_t{1} << 32;
 struct Arguments {
   FieldOptions fields;
   reports::BaselineOptions baselines;
-  std::string split = "valid";
   bool without = false, json = false, quiet = false;
 };
 
@@ -35,7 +34,6 @@ void Run(const Arguments& a) {
   if (!a.without) {
     options = a.baselines;
     options->task = run.task;
-    options->split = SplitNamed(a.split);
     options->quiet = a.quiet;
   }
   const reports::DataStatistics statistics =
@@ -43,7 +41,7 @@ void Run(const Arguments& a) {
   if (a.json) {
     Json json = reports::ToJson(statistics);
     json["data"] = run.data;
-    json["task"] = run.task;
+    json["task"] = Name(run.task);
     PrintJson(json);
     return;
   }
@@ -58,7 +56,7 @@ void Run(const Arguments& a) {
   if (!statistics.baselines) return;
   fmt::print("\n{}\n{}", FrequenciesTable(statistics).ToText(),
              BaselinesTable(statistics).ToText());
-  if (run.task != "masked") return;
+  if (run.task != Task::kMasked) return;
   std::vector<reports::MaskKindScores> kinds;
   for (const reports::Baseline& baseline : statistics.baselines->baselines)
     kinds.push_back({baseline.name, baseline.by_kind});
@@ -71,7 +69,7 @@ void Declare(Options& options, Arguments& a) {
   a.fields.Add(options, "Data", train::FormatFields(defaults.format));
   options.Integer("--length", {1, int64_t{1} << 24}, a.baselines.length, "Tokens of a sequence")
       .Default("512, or the task's own");
-  options.Choice("--split", {SplitNames().begin(), SplitNames().begin() + kSplits}, a.split,
+  options.Choice("--split", Names<Split>().first(kSplits), a.baselines.split,
                  "Part of the data that baselines are evaluated on");
   options.Integer("--count", {1, kMany}, a.baselines.most_tokens,
                   "Training targets that are counted at most; 8 bytes of memory each");

@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "favor/model.h"
 #include "models/checkpoint.h"
+#include "models/config.h"
 #include "reports/table.h"
 
 namespace favor::cli {
@@ -48,14 +49,14 @@ ModelConfig ConfigOf(const Arguments& a) {
   }
   ModelConfig config = a.options.Fresh().model;
   if (config.vocab == 0) config.vocab = kByteVocab;
-  if (config.positions == "learned" && config.max_length == 0)
+  if (config.positions == Positions::kLearned && config.max_length == 0)
     config.max_length = a.length == 0 ? kDefaultLength : a.length;
   return config;
 }
 
 void Run(Arguments& a) {
   const ModelConfig config = ConfigOf(a);
-  const bool learned = config.positions == "learned";
+  const bool learned = config.positions == Positions::kLearned;
   if (a.length == 0)
     a.length = learned ? std::min(kDefaultLength, config.max_length) : kDefaultLength;
   if (learned && a.length > config.max_length) {
@@ -89,12 +90,9 @@ void Run(Arguments& a) {
   for (const ModelSummary::Part& part : summary.parts)
     parts.rows.push_back({part.name, std::to_string(part.parameters)});
   parts.rows.push_back({"all", std::to_string(summary.parameters)});
-  fmt::print("{}: {} attention{}, {} layers of width {}, {} heads\n\n{}\n",
-             config.causal ? "decoder" : "encoder", config.attention,
-             config.attention == "linear"
-                 ? fmt::format(" ({}, {} features)", config.features.map, config.features.features)
-                 : "",
-             config.layers, config.width, config.heads, parts.ToText());
+  fmt::print("{}: {}, {} layers of width {}, {} heads\n\n{}\n",
+             config.causal ? "decoder" : "encoder", models::AttentionText(config), config.layers,
+             config.width, config.heads, parts.ToText());
   reports::Table memory{
       .title = fmt::format("Memory in MB, batch {} × length {}", a.batch, a.length),
       .columns = {"", "training", "evaluation"}};

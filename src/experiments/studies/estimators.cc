@@ -8,6 +8,7 @@
 #include "core/progress.h"
 #include "experiments/estimate.h"
 #include "experiments/experiment.h"
+#include "features/projection.h"
 
 namespace favor::experiments {
 namespace {
@@ -57,7 +58,7 @@ FeatureOptions OptionsFor(std::string_view map, std::string_view projection, int
                           const std::vector<double>& x, const std::vector<double>& y) {
   FeatureOptions options{
       .map = std::string(map), .projection = std::string(projection), .features = features};
-  if (map == "oprf") options.oprf_a = PairA(x, y);
+  if (FindMap(map).takes_a) options.oprf_a = PairA(x, y);
   return options;
 }
 
@@ -95,7 +96,8 @@ class EstimatorStudy {
 
   static int64_t Steps() {
     int64_t random = 0;
-    for (const ProjectionInfo& projection : Projections()) random += projection.name != "none";
+    for (const features::ProjectionEntry& projection : features::AllProjections())
+      random += projection.random ? 1 : 0;
     return static_cast<int64_t>(Maps().size()) * random +
            2 * kSweepPoints * 2 * static_cast<int64_t>(std::size(kSoftmaxMaps));
   }
@@ -112,8 +114,9 @@ class EstimatorStudy {
                     "ratio"},
         .rows = {}};
     for (const FeatureMapInfo& map : Maps()) {
-      for (const ProjectionInfo& projection : Projections()) {
-        if (projection.name == "none") continue;
+      for (const features::ProjectionEntry& entry : features::AllProjections()) {
+        if (!entry.random) continue;
+        const ProjectionInfo& projection = entry.info;
         const Row row{OptionsFor(map.name, projection.name, kFeatures, x, y), x, y};
         const Outcome outcome = Measure(row, run_.draws, run_.context);
         const std::optional<double> z =
@@ -123,7 +126,7 @@ class EstimatorStudy {
         const std::optional<double> ratio =
             outcome.predicted ? std::optional(outcome.measured / *outcome.predicted) : std::nullopt;
         table.rows.push_back({std::string(map.name), std::string(projection.name),
-                              std::string(map.kernel), Cell(outcome.kernel, "{:.4f}"),
+                              std::string(Name(map.kernel)), Cell(outcome.kernel, "{:.4f}"),
                               fmt::format("{:.4f}", outcome.estimate.mean), Cell(z, "{:.1f}"),
                               Cell(outcome.predicted, "{:.4f}"),
                               fmt::format("{:.4f}", outcome.measured), Cell(ratio, "{:.3f}")});
