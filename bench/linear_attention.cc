@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/random_tensor.h"
 #include "features/drawn_features.h"
 #include "kernels/cpu/simd/linear_rows.h"
-#include "lab/arrays.h"
 
 namespace favor {
 namespace {
@@ -34,10 +34,10 @@ struct Setup {
 
   const Context context{{.threads = 1}};
   const FeaturePlan plan;
-  const Tensor q = lab::RandomNormal({kRows, kDim}, 0.5, 1, "q"),
-               k = lab::RandomNormal({kRows, kDim}, 0.5, 1, "k"),
-               v = lab::RandomNormal({kRows, kDim}, 1, 1, "v"),
-               grad_out = lab::RandomNormal({kRows, kDim}, 1, 1, "gradient");
+  const Tensor q = benchmarks::RandomNormal({kRows, kDim}, 0.5, 1, "q"),
+               k = benchmarks::RandomNormal({kRows, kDim}, 0.5, 1, "k"),
+               v = benchmarks::RandomNormal({kRows, kDim}, 1, 1, "v"),
+               grad_out = benchmarks::RandomNormal({kRows, kDim}, 1, 1, "gradient");
   Tensor out{{kRows, kDim}}, grad_q{{kRows, kDim}}, grad_k{{kRows, kDim}}, grad_v{{kRows, kDim}};
   std::vector<double> log_sum = std::vector<double>(kRows), delta = std::vector<double>(kRows);
   const kernels::LinearHead head{.features = features::ConstantsOf(plan).Head(0),

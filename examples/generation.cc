@@ -20,7 +20,7 @@ int main() {
   favor::RunConfig run{.data = "repeats.fasta"};
   run.model.width = 64;
   run.model.ff = 128;
-  run.model.positions = "rotary";
+  run.model.positions = favor::Positions::kRotary;
   run.model.features.map = "relu";
   run.training = {
       .steps = 150, .batch = 8, .length = 32, .learning_rate = 3e-3, .warmup = 20, .dropout = 0};

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 int main() {
-  favor::RunConfig run{.data = "task:copy,length=8,symbols=6", .task = "causal"};
+  favor::RunConfig run{.data = "task:copy,length=8,symbols=6", .task = favor::Task::kCausal};
   run.model = favor::Preset("tiny");  // linear attention, positive random features
   run.model.width = 64;
   run.model.ff = 128;

@@ -28,11 +28,11 @@ std::string Gzip(const std::string& text) {
 }
 
 // Names and tokens of all records, or the error.
-std::string Read(const std::string& bytes, const std::string& alphabet) {
+std::string Read(const std::string& bytes, favor::Alphabet alphabet) {
   std::string seen;
   try {
     favor::io::ByteStream stream(bytes, "fuzz.fasta");
-    favor::data::FastaReader reader(stream, *favor::data::OpenAlphabet(alphabet));
+    favor::data::FastaReader reader(stream, *favor::data::LettersOf(alphabet));
     for (favor::data::FastaRecord record; reader.Next(record);) {
       if (record.name.empty() || record.tokens.empty()) std::abort();
       seen += '>' + record.name + '\n';
@@ -49,7 +49,7 @@ std::string Read(const std::string& bytes, const std::string& alphabet) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string file(data, data + size);
   const bool compress = size % 8 == 0 && !file.starts_with("\x1f\x8b");
-  for (const char* alphabet : {"protein", "dna"}) {
+  for (const auto alphabet : {favor::Alphabet::kProtein, favor::Alphabet::kDna}) {
     const std::string seen = Read(file, alphabet);
     if (compress && Read(Gzip(file), alphabet) != seen) std::abort();
   }

@@ -13,6 +13,7 @@
 #ifndef FAVOR_ATTENTION_H_
 #define FAVOR_ATTENTION_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -24,6 +25,7 @@
 
 #include "favor/context.h"
 #include "favor/features.h"
+#include "favor/names.h"
 #include "favor/tensor.h"
 
 namespace favor {
@@ -34,7 +36,9 @@ struct State;   // src/attention/state_data.h
 }  // namespace attention
 
 // How public implementations compute, epsilons and key maxima included, to compare with them.
-enum class Compat { kNone, kJax, kTorch };
+enum class Compat : uint8_t { kNone, kJax, kTorch };
+template <>
+inline constexpr auto kNamesOf<Compat> = std::to_array<std::string_view>({"none", "jax", "torch"});
 
 struct AttentionOptions {
   static constexpr int64_t kMaxChunk = 1024;

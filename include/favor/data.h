@@ -1,19 +1,21 @@
 // Sequences to learn from: proteins and DNA, text, pictures, and generated tasks with known
 // answers.
 //
-//   auto data = favor::OpenData("proteins.fasta.gz", {.task = "causal"});
+//   auto data = favor::OpenData("proteins.fasta.gz", {.task = favor::Task::kCausal});
 //   favor::Batch batch = data->TrainBatch({.index = 0, .batch = 16, .length = data->Length(0)});
 #ifndef FAVOR_DATA_H_
 #define FAVOR_DATA_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "favor/names.h"
 #include "favor/vocabulary.h"
 
 namespace favor {
@@ -32,55 +34,78 @@ struct Batch {
 
 // kHeldOut: records named by a list, such as families that no other split knows. kAll: every token
 // of the data, whatever its split.
-enum class Split { kTrain, kValid, kTest, kHeldOut, kAll };
-constexpr int kSplits = 4;           // splits that divide the data: all but kAll
-std::string_view Name(Split split);  // "train", "valid", "test", "held-out", "all"
-std::span<const std::string_view> SplitNames();
-Split SplitNamed(std::string_view name);  // throws kInvalidOption
+enum class Split : uint8_t { kTrain, kValid, kTest, kHeldOut, kAll };
+constexpr int kSplits = 4;  // splits that divide the data: all but kAll
+template <>
+inline constexpr auto kNamesOf<Split> = std::to_array<std::string_view>({"train", "valid", "test",
+                                                                         "held-out", "all"});
 
 // What is asked of a sequence: the next token, tokens that were masked (15 %: of these 80 % are
 // hidden, 10 % replaced by another as frequent in training, 10 % kept), or a class.
-std::span<const std::string_view> TaskNames();  // causal, masked, classify
+enum class Task : uint8_t { kCausal, kMasked, kClassify };
+template <>
+inline constexpr auto kNamesOf<Task> = std::to_array<std::string_view>({"causal", "masked",
+                                                                        "classify"});
 
 // What was done to a masked token.
 enum class MaskKind : uint8_t { kHidden, kReplaced, kKept };
 constexpr int kMaskKinds = 3;
-std::string_view Name(MaskKind kind);  // "hidden", "replaced", "kept"
+template <>
+inline constexpr auto kNamesOf<MaskKind> = std::to_array<std::string_view>({"hidden", "replaced",
+                                                                            "kept"});
 // Of each target, as a number; kKept if there is none. A replacement that happens to be the token
 // itself was kept.
 std::vector<uint8_t> MaskKinds(const Batch& batch, const Vocabulary& vocabulary);
 
+// What a file holds; kAuto: what its name says.
+enum class DataKind : uint8_t { kAuto, kFasta, kText, kPictures };
+template <>
+inline constexpr auto kNamesOf<DataKind> = std::to_array<std::string_view>({"auto", "fasta", "text",
+                                                                            "pictures"});
+
+enum class Alphabet : uint8_t { kProtein, kDna };
+template <>
+inline constexpr auto kNamesOf<Alphabet> = std::to_array<std::string_view>({"protein", "dna"});
+
+// How records become sequences.
+enum class Layout : uint8_t {
+  kClip,  // a sequence is one record, and what lies beyond the length is never seen
+  kCrop,  // a piece of one record, drawn anew each time in training; evaluation reads all pieces
+  kJoin,  // records follow each other, an end token between them; sequences are windows of that
+};
+template <>
+inline constexpr auto kNamesOf<Layout> = std::to_array<std::string_view>({"clip", "crop", "join"});
+
+// How data is divided into splits.
+enum class SplitRule : uint8_t {
+  kAuto,  // kRecords; kPlace for text, and for fewer than 200 records longer than 8,192 on average
+  kRecords,  // by a hash of what a record holds, so that equal ones stay together
+  kPlace,    // the end is held out, the part to validate before the part to test
+  kBlocks,   // one block of 8,192 tokens in 20 is held out, to validate and to test in turn, so
+             // that what is held out is like what is learned from
+};
+template <>
+inline constexpr auto kNamesOf<SplitRule> = std::to_array<std::string_view>({"auto", "records",
+                                                                             "place", "blocks"});
+
 // How a file is read and divided.
 struct DataFormat {
-  std::string kind = "auto";         // a name of KindNames(); auto: by the name of the file
-  std::string alphabet = "protein";  // of FASTA: protein, dna
-  // Of FASTA. clip: a sequence is one record, and what lies beyond the length is never seen. crop:
-  // a sequence is a piece of one record, drawn anew each time in training; evaluation reads all
-  // pieces. join: records follow each other with an end token between them, and sequences are
-  // windows of that stream.
-  std::string layout = "clip";
-  std::string tokenizer;  // of text: a SentencePiece model; empty: bytes
-  // How the data is divided. records: by a hash of what a record holds, so that equal ones stay
-  // together. place: the end is held out, the part to validate before the part to test. blocks:
-  // one block of 8,192 tokens in 20 is held out, to validate and to test in turn, so that what is
-  // held out is like what is learned from. auto: records, or place for text and for FASTA of fewer
-  // than 200 records that are longer than 8,192 on average.
-  std::string split_by = "auto";
+  DataKind kind = DataKind::kAuto;
+  Alphabet alphabet = Alphabet::kProtein;  // of FASTA
+  Layout layout = Layout::kClip;           // of FASTA
+  std::string tokenizer;                   // of text: a SentencePiece model; empty: bytes
+  SplitRule split_by = SplitRule::kAuto;
   double valid = 0.05, test = 0.05;  // shares of the data; blocks have their own
-  std::string held_out;  // a file with names of records, one a line, for Split::kHeldOut
+  std::string held_out;  // a file with names of records, one per line, for Split::kHeldOut
 };
-std::span<const std::string_view> KindNames();       // auto, fasta, text, pictures
-std::span<const std::string_view> LayoutNames();     // clip, crop, join
-std::span<const std::string_view> SplitRuleNames();  // auto, records, place, blocks
-std::span<const std::string_view> AlphabetNames();   // protein, dna
 
-// The kind of a source: the format's, or what the name of the file says.
-std::string KindOf(const std::string& source, const DataFormat& format);
+// The kind of a source: the format's, or what the name of the file says; never kAuto.
+DataKind KindOf(const std::string& source, const DataFormat& format);
 // What the tokens of a source stand for, without reading it.
 std::shared_ptr<const Vocabulary> VocabularyOf(const std::string& source, const DataFormat& format);
 
 struct DataOptions {
-  std::string task = "causal";
+  Task task = Task::kCausal;
   uint64_t seed = 0;  // of what is drawn: windows, orders, masks, generated sequences
   DataFormat format;
 };
@@ -120,8 +145,8 @@ class Dataset {
   virtual std::string Fingerprint() const { return ""; }
   // Tells what the files hold apart, however it is divided and tokenized.
   virtual std::string Content() const { return ""; }
-  // How the data is divided: a name of SplitRuleNames(), never auto; empty: generated.
-  virtual std::string_view SplitBy() const { return ""; }
+  // How the data is divided, never kAuto; none: it is generated.
+  virtual std::optional<SplitRule> SplitBy() const { return std::nullopt; }
   // What all sequences have in common: "28 × 28 × 1" (height, width, channels) of pictures.
   virtual std::string Shape() const { return ""; }
   // How often each token is a target of the train split, [vocab]; empty: not known.

@@ -2,6 +2,7 @@
 #ifndef FAVOR_FAVOR_H_
 #define FAVOR_FAVOR_H_
 
+#include "favor/activation.h"
 #include "favor/attention.h"
 #include "favor/context.h"
 #include "favor/data.h"
@@ -10,8 +11,10 @@
 #include "favor/generate.h"
 #include "favor/maps.h"
 #include "favor/model.h"
+#include "favor/names.h"
 #include "favor/npy.h"
 #include "favor/random.h"
+#include "favor/score.h"
 #include "favor/state.h"
 #include "favor/tensor.h"
 #include "favor/train.h"

@@ -32,13 +32,16 @@ struct FeatureOptions {
   std::string map = "positive";           // a name of Maps()
   std::string projection = "orthogonal";  // a name of Projections()
   int64_t features = 256;                 // m, the number of rows of ω (maps without ω: unused)
-  std::optional<OmegaNorm> omega_norm;    // default: what the map needs
-  bool shared_omega = false;              // one ω for all heads
+  OmegaNorm omega_norm = OmegaNorm::kMap;
+  bool shared_omega = false;             // one ω for all heads
   std::optional<double> kernel_epsilon;  // added to f(ω·x) by generalized maps; default: the map's
   std::vector<double> oprf_a;  // A < 1/8 of `oprf`: empty (from dim alone), one, or one per head
 
   friend bool operator==(const FeatureOptions&, const FeatureOptions&) = default;
 };
+
+// Of a name of Maps(); throws kInvalidOption for another, naming the nearest.
+const FeatureMapInfo& FindMap(std::string_view name);
 
 struct ProjectionInfo {
   std::string_view name;

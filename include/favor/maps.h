@@ -2,26 +2,46 @@
 #ifndef FAVOR_MAPS_H_
 #define FAVOR_MAPS_H_
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
 
+#include "favor/names.h"
+
 namespace favor {
 
 // The law of the lengths of ω's rows.
-enum class OmegaNorm {
+enum class OmegaNorm : uint8_t {
+  kMap,    // what the map needs, kChi if it is right with both
   kChi,    // χ(d), as of a Gaussian vector: unbiased for the softmax kernel
   kSqrtD,  // √d exactly: the regularized softmax kernel, smaller variance, small known bias
 };
-std::string_view Name(OmegaNorm norm);  // "chi", "sqrt-d"
+template <>
+inline constexpr auto kNamesOf<OmegaNorm> = std::to_array<std::string_view>({"map", "chi",
+                                                                             "sqrt-d"});
+
+// What E[φ(x)·φ(y)] is.
+enum class KernelFamily : uint8_t {
+  kSoftmax,             // exp(x·y)
+  kRegularizedSoftmax,  // a little less: rows of ω have length √d
+  kGaussian,            // exp(−‖x − y‖²/2)
+  kGeneralized,         // the mean of f(ω·x)·f(ω·y), f any function
+  kPolynomial,          // a polynomial of x·y
+};
+template <>
+inline constexpr auto kNamesOf<KernelFamily> = std::to_array<std::string_view>(
+    {"softmax", "regularized softmax", "gaussian", "generalized", "polynomial"});
 
 struct FeatureMapInfo {
   std::string_view name;
   std::string_view formula;  // of φ_r, without the normaliser
-  std::string_view kernel;   // "softmax", "regularized softmax", "gaussian", "generalized"
-  bool nonnegative;          // φ ≥ 0 always: denominators of attention cannot vanish
-  int parts;                 // columns of φ per row of ω: 1 or 2
+  KernelFamily kernel;
+  bool nonnegative;  // φ ≥ 0 always: denominators of attention cannot vanish
+  int parts;         // columns of φ per row of ω: 1 or 2
   std::optional<double> default_epsilon;  // empty: takes none
+  bool takes_a = false;                   // the constant A of FeatureOptions::oprf_a
 };
 std::span<const FeatureMapInfo> Maps();  // in order of their names
 

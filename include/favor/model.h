@@ -3,12 +3,13 @@
 //
 //   favor::ModelConfig config = favor::Preset("tiny");
 //   config.vocab = favor::kByteVocab;
-//   config.positions = "rotary";   // learned ones need a max_length
+//   config.positions = favor::Positions::kRotary;   // learned ones need a max_length
 //   favor::Model model(config, /*seed=*/1);
 //   favor::Tensor logits = model.Logits(batch, favor::Context());   // [batch, length, vocab]
 #ifndef FAVOR_MODEL_H_
 #define FAVOR_MODEL_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,13 +17,29 @@
 #include <string_view>
 #include <vector>
 
+#include "favor/activation.h"
 #include "favor/context.h"
 #include "favor/data.h"
 #include "favor/features.h"
+#include "favor/names.h"
 #include "favor/score.h"
 #include "favor/tensor.h"
 
 namespace favor {
+
+// How a token knows its place.
+enum class Positions : uint8_t { kLearned, kSinusoidal, kRotary, kNone };
+template <>
+inline constexpr auto kNamesOf<Positions> =
+    std::to_array<std::string_view>({"learned", "sinusoidal", "rotary", "none"});
+
+// Where the norm of a sublayer f stands.
+enum class Norm : uint8_t {
+  kPre,   // x + f(norm(x))
+  kPost,  // norm(x + f(x))
+};
+template <>
+inline constexpr auto kNamesOf<Norm> = std::to_array<std::string_view>({"pre", "post"});
 
 struct ModelConfig {
   static FeatureOptions Features(int64_t features) {
@@ -36,15 +53,15 @@ struct ModelConfig {
   int64_t classes = 0;  // of a sequence classifier; 0: logits for tokens
   int64_t width = 128;  // of a token's row
   int64_t layers = 2;
-  int64_t heads = 4;                  // of queries; a divisor of width
-  int64_t kv_heads = 0;               // of keys and values; a divisor of heads; 0: as many
-  int64_t ff = 512;                   // width inside feed-forward layers
-  std::string positions = "learned";  // learned, sinusoidal, rotary, none
-  int64_t max_length = 0;             // of learned positions; 0: the length of training
-  std::string norm = "pre";           // pre: x + f(norm(x)); post: norm(x + f(x))
-  std::string activation = "gelu";    // gelu, relu
-  bool tied = true;                   // output weights are those of the embedding
-  std::string attention = "linear";   // a name of AttentionNames()
+  int64_t heads = 4;     // of queries; a divisor of width
+  int64_t kv_heads = 0;  // of keys and values; a divisor of heads; 0: as many
+  int64_t ff = 512;      // width inside feed-forward layers
+  Positions positions = Positions::kLearned;
+  int64_t max_length = 0;  // of learned positions; 0: the length of training
+  Norm norm = Norm::kPre;
+  Activation activation = Activation::kGelu;  // inside feed-forward layers
+  bool tied = true;                           // output weights are those of the embedding
+  std::string attention = "linear";           // a name of AttentionNames()
   int64_t convolution = 0;  // taps of short convolutions of queries, keys and values; 0: none
   FeatureOptions features = Features(64);  // of linear attention
 };

@@ -1,13 +1,14 @@
 // Training: a run is a config, and everything in it is a pure function of the config and the step,
 // so that a run that was killed continues bit for bit.
 //
-//   favor::RunConfig run{.data = "task:copy,length=16", .task = "causal"};
+//   favor::RunConfig run{.data = "task:copy,length=16", .task = favor::Task::kCausal};
 //   run.model = favor::Preset("tiny");
 //   favor::Trainer trainer(run, context);
 //   while (trainer.step() < run.training.steps) trainer.Step();
 #ifndef FAVOR_TRAIN_H_
 #define FAVOR_TRAIN_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,8 +20,14 @@
 #include "favor/context.h"
 #include "favor/data.h"
 #include "favor/model.h"
+#include "favor/names.h"
 
 namespace favor {
+
+// Of the learning rate, after a linear warm-up.
+enum class Schedule : uint8_t { kCosine, kConstant };
+template <>
+inline constexpr auto kNamesOf<Schedule> = std::to_array<std::string_view>({"cosine", "constant"});
 
 // Defaults of the Performers paper (A.1) where it gives one.
 struct TrainConfig {
@@ -28,8 +35,8 @@ struct TrainConfig {
   int64_t batch = 8, length = 0;  // sequences a step and tokens of each; 0: the data's default
   int64_t accumulate = 1;         // batches whose gradients make one step
   double learning_rate = 1e-3;
-  std::string schedule = "cosine";  // cosine, constant; both after a linear warm-up
-  int64_t warmup = 100;             // steps
+  Schedule schedule = Schedule::kCosine;
+  int64_t warmup = 100;     // steps
   double final_rate = 0.1;  // of a cosine: the last learning rate, as a share of the full one
   double beta1 = 0.9, beta2 = 0.98, epsilon = 1e-9, weight_decay = 0.1;
   double clip = 0.5;  // the largest norm of the gradient; 0: none
@@ -41,12 +48,11 @@ struct TrainConfig {
   int64_t patience = 0;  // evaluations without a better loss until the run stops; 0: never
   int64_t seed = 0;
 };
-std::span<const std::string_view> ScheduleNames();
 
 struct RunConfig {
-  std::string data;             // a file, or "task:NAME,…"
-  std::string task = "causal";  // a name of TaskNames()
-  DataFormat format;            // how the file is read
+  std::string data;  // a file, or "task:NAME,…"
+  Task task = Task::kCausal;
+  DataFormat format;  // how the file is read
   ModelConfig model;
   TrainConfig training;
 };

@@ -212,7 +212,7 @@ ConstView ForEveryBatch(const ConstView& one, int64_t batch) {
 }
 
 void CheckCentring(const FeaturePlan& plan) {
-  if (plan.map().kernel != "softmax") {
+  if (plan.map().kernel != KernelFamily::kSoftmax) {
     Throw(ErrorCode::kInvalidOption, "key centring",
           "given the map '{}', but only the softmax kernel is unchanged by it", plan.map().name);
   }

@@ -151,7 +151,7 @@ void CheckCompat(const Call& call) {
           "given {}, which the public implementations do not have", what);
   };
   const FeatureMapInfo& map = call.plan->map();
-  if (map.name != "positive" && map.kernel != "generalized")
+  if (map.name != "positive" && map.kernel != KernelFamily::kGeneralized)
     refuse(fmt::format("the map '{}'", map.name));
   if (call.center_keys) refuse("key centring");
   if (!call.problem.normalize) refuse("an unnormalised output");

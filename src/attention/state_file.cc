@@ -129,7 +129,7 @@ FeaturePlan ReadPlan(const Reader& read, int64_t heads) {
   const auto omega = read.Values("omega", shape), oprf_a = read.Values("oprf_a", {drawn});
   if (map != nullptr && map->traits->info.default_epsilon)
     options.kernel_epsilon = read.Number("epsilon");
-  if (map != nullptr && map->traits->uses_oprf_a) options.oprf_a = oprf_a;
+  if (map != nullptr && map->traits->info.takes_a) options.oprf_a = oprf_a;
   const ConstView all(omega.data(), {shape[0], shape[1], shape[2]});
   return FeaturePlan::WithOmega(options, heads, drawn == 1 && heads > 1 ? all.At(0) : all);
 }

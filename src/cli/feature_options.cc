@@ -1,67 +1,45 @@
 #include "cli/feature_options.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/error_text.h"
 #include "favor/npy.h"
+#include "features/option_fields.h"
 
 namespace favor::cli {
+namespace {
+
+// Fields that say how ω is drawn.
+constexpr std::string_view kDrawing[] = {"projection", "features", "omega_norm", "shared_omega"};
+
+}  // namespace
 
 void FeatureArguments::Add(Options& options) {
-  std::vector<std::string_view> maps, projections;
-  for (const FeatureMapInfo& map : Maps()) maps.push_back(map.name);
-  for (const ProjectionInfo& projection : Projections()) projections.push_back(projection.name);
-  const Option& map =
-      options.Choice("--map", maps, options_.map, "Feature map (favor info lists them)");
-  const Option& projection = options.Choice("--projection", projections, options_.projection,
-                                            "How ω is drawn (favor info lists the ways)");
-  const Option& features =
-      options.Integer("--features", {1, FeaturePlan::kMaxFeatures}, options_.features,
-                      "Number m of rows of ω; maps in two parts have 2m features");
-  const Option& norm = options
-                           .Choice("--omega-norm", {Name(OmegaNorm::kChi), Name(OmegaNorm::kSqrtD)},
-                                   omega_norm_, "Lengths of ω's rows: chi is unbiased")
-                           .Default("the map's");
-  const Option& shared =
-      options.Flag("--shared-omega", options_.shared_omega, "One ω for all heads");
-  const Option& epsilon = options
-                              .Number("--kernel-epsilon", options_.kernel_epsilon,
-                                      "Added to every feature of a generalized map")
-                              .Default("the map's");
-  const Option& a = options.Number(
-      "--oprf-a", oprf_a_, "The constant A < 1/8 of the map oprf, the same for queries and keys");
-  const Option& omega = options.Path("--omega", "W.npy", omega_,
-                                     "A given ω, [m,d] or [H,m,d], instead of a drawn one");
-  all_ = {&map, &projection, &features, &norm, &shared, &epsilon, &a, &omega};
-  drawing_ = {&projection, &features, &norm, &shared};
+  fields_.Add(options, options.heading(), features::OptionFields(options_));
+  options.Path("--omega", "W.npy", omega_, "A given ω, [m,d] or [H,m,d], instead of a drawn one");
 }
 
-bool FeatureArguments::Given() const {
-  return std::ranges::any_of(all_, [](const Option* option) { return option->Given(); });
-}
-
-void FeatureArguments::Check(std::string_view who) const {
+void FeatureArguments::Read(std::string_view who) {
+  const std::vector<Field> fields = features::OptionFields(options_);
+  fields_.Apply(fields);
   if (omega_.empty()) return;
-  for (const Option* option : drawing_) {
-    if (option->Given()) {
+  for (const Field& field : fields) {
+    if (std::ranges::find(kDrawing, field.key) != std::end(kDrawing) && fields_.Given(field.key)) {
       Throw(ErrorCode::kInvalidOption, who, "given --omega and {}, which says how to draw one",
-            option->name());
+            field.Option());
     }
   }
 }
 
 FeaturePlan FeatureArguments::Plan(int64_t heads, int64_t dim, uint64_t seed) const {
-  FeatureOptions options = options_;
-  if (!omega_norm_.empty())
-    options.omega_norm = omega_norm_ == Name(OmegaNorm::kChi) ? OmegaNorm::kChi : OmegaNorm::kSqrtD;
-  if (oprf_a_ && options.oprf_a.empty()) options.oprf_a = {*oprf_a_};
-  if (omega_.empty()) return FeaturePlan::Draw(options, heads, dim, seed);
+  if (omega_.empty()) return FeaturePlan::Draw(options_, heads, dim, seed);
   const Tensor omega = ReadNpy(omega_);
   if (omega.shape().rank() < 2 || omega.shape()[omega.shape().rank() - 1] != dim) {
     Throw(ErrorCode::kInvalidData, Printable(omega_), "given shape {}, expected rows of dim {}",
           omega.shape().ToString(), dim);
   }
-  return FeaturePlan::WithOmega(options, heads, omega);
+  return FeaturePlan::WithOmega(options_, heads, omega);
 }
 
 const std::string& FeatureArguments::projection() const {

@@ -3,11 +3,11 @@
 #define FAVOR_CLI_FEATURE_OPTIONS_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/field_options.h"
 #include "cli/options.h"
 #include "favor/features.h"
 
@@ -15,16 +15,17 @@ namespace favor::cli {
 
 class FeatureArguments {
  public:
-  // --map, --projection, --features, --omega-norm, --shared-omega, --kernel-epsilon, --oprf-a, and
-  // --omega for a given ω.
+  // An option for every field of FeatureOptions, and --omega for a given ω.
   void Add(Options& options);
 
-  bool Given() const;  // any of them
-  // Throws where options say how to draw an ω that is given.
-  void Check(std::string_view who) const;
+  bool Given() const { return fields_.Given() || !omega_.empty(); }  // any of them
+  // Reads the options. Throws for values that they cannot have, and if some say how to draw an ω
+  // that is given.
+  void Read(std::string_view who);
   // The plan of --omega W.npy, or one drawn by the options.
   FeaturePlan Plan(int64_t heads, int64_t dim, uint64_t seed) const;
 
+  // In place of --oprf-a.
   void SetOprfA(std::vector<double> a) { options_.oprf_a = std::move(a); }
   const std::string& omega() const { return omega_; }  // the file of a given ω, or ""
   // "orthogonal", or "given".
@@ -32,9 +33,8 @@ class FeatureArguments {
 
  private:
   FeatureOptions options_;
-  std::string omega_, omega_norm_;
-  std::optional<double> oprf_a_;
-  std::vector<const Option*> all_, drawing_;  // every option; those that say how ω is drawn
+  FieldOptions fields_;
+  std::string omega_;
 };
 
 }  // namespace favor::cli

@@ -1,7 +1,6 @@
 #include "cli/field_options.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -10,12 +9,12 @@
 namespace favor::cli {
 namespace {
 
-// What stands behind an option in its help: names where they are few.
+// What stands behind an option in its help.
 std::string Placeholder(const Field& field) {
-  constexpr size_t kFew = 5;
   if (const auto* choice = std::get_if<ChoiceField>(&field.value))
-    return choice->choices.size() <= kFew ? fmt::format("{}", fmt::join(choice->choices, "|"))
-                                          : "NAME";
+    return ChoicePlaceholder(choice->names);
+  if (const auto* name = std::get_if<NameField>(&field.value))
+    return ChoicePlaceholder(name->names);
   if (const auto* text = std::get_if<TextField>(&field.value)) return std::string(text->holds);
   return std::holds_alternative<IntegerField>(field.value) ? "N" : "X";
 }
@@ -24,7 +23,7 @@ std::string Placeholder(const Field& field) {
 
 void FieldOptions::Add(Options& options, const std::string& heading,
                        const std::vector<Field>& fields,
-                       const std::vector<std::string_view>& of_preset) {
+                       std::span<const std::string_view> of_preset) {
   options_ = &options;
   const std::string before = options.heading();
   options.Heading(heading);

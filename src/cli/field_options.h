@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +20,9 @@ class FieldOptions {
   // Under the heading `heading`; defaults shown are the present values. Those of the fields named
   // in `of_preset` are only one preset's.
   void Add(Options& options, const std::string& heading, const std::vector<Field>& fields,
-           const std::vector<std::string_view>& of_preset = {});
+           std::span<const std::string_view> of_preset = {});
   bool Given() const { return !given_.empty(); }
+  bool Given(std::string_view key) const { return given_.contains(key); }
   // Sets those of `fields` that were given.
   void Apply(const std::vector<Field>& fields) const;
 

@@ -39,13 +39,6 @@ double ParseNumber(const std::string& who, const std::string& text) {
   return number;
 }
 
-void CheckChoice(const std::string& who, const std::string& text,
-                 const std::vector<std::string_view>& choices) {
-  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return;
-  Throw(ErrorCode::kInvalidOption, who, "unknown name '{}'{}", Printable(text),
-        Suggest(text, choices));
-}
-
 std::vector<std::string> Split(const std::string& text) {
   std::vector<std::string> parts;
   size_t begin = 0;
@@ -58,6 +51,11 @@ std::vector<std::string> Split(const std::string& text) {
 }
 
 }  // namespace
+
+std::string ChoicePlaceholder(std::span<const std::string_view> names) {
+  constexpr size_t kFew = 5;
+  return names.size() <= kFew ? fmt::format("{}", fmt::join(names, "|")) : "NAME";
+}
 
 int64_t Option::Times() const { return static_cast<int64_t>(parsed_->count()); }
 
@@ -141,19 +139,26 @@ Option& Options::Number(const std::string& name, std::optional<double>& value,
       .Placeholder("X");
 }
 
-Option& Options::Choice(const std::string& name, std::vector<std::string_view> choices,
-                        std::string& value, const std::string& help) {
-  constexpr size_t kFew = 5;
-  const std::string placeholder =
-      choices.size() <= kFew ? fmt::format("{}", fmt::join(choices, "|")) : "NAME";
+Option& Options::Choice(const std::string& name, std::span<const std::string_view> names,
+                        std::function<void(size_t)> store, const std::string& help) {
   return Value(
              name,
-             [who = Who(name), choices = std::move(choices), &value](const std::string& text) {
-               CheckChoice(who, text, choices);
-               value = text;
+             [who = Who(name), own = std::vector(names.begin(), names.end()),
+              store = std::move(store)](const std::string& text) {
+               store(FindName(text, own, who));
              },
              help)
-      .Placeholder(placeholder)
+      .Placeholder(ChoicePlaceholder(names));
+}
+
+Option& Options::Choice(const std::string& name, std::span<const std::string_view> names,
+                        std::string& value, const std::string& help) {
+  return Choice(
+             name, names,
+             [own = std::vector(names.begin(), names.end()), &value](size_t place) {
+               value = own[place];
+             },
+             help)
       .Default(value);
 }
 
@@ -179,13 +184,13 @@ Option& Options::Integers(const std::string& name, Range range, std::vector<int6
       .Default(fmt::format("{}", fmt::join(values, ",")));
 }
 
-Option& Options::Choices(const std::string& name, std::vector<std::string_view> choices,
+Option& Options::Choices(const std::string& name, std::span<const std::string_view> names,
                          std::vector<std::string>& values, const std::string& help) {
   return List(
              name,
-             [who = Who(Split(name)[0]), choices = std::move(choices),
+             [who = Who(Split(name)[0]), own = std::vector(names.begin(), names.end()),
               &values](const std::vector<std::string>& texts) {
-               for (const std::string& text : texts) CheckChoice(who, text, choices);
+               for (const std::string& text : texts) FindName(text, own, who);
                values = texts;
              },
              help)

@@ -8,9 +8,12 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "favor/names.h"
 
 namespace CLI {
 class App;
@@ -63,6 +66,9 @@ struct Range {
   int64_t least, most;
 };
 
+// What stands behind an option that takes one of several names: all of them if they are few.
+std::string ChoicePlaceholder(std::span<const std::string_view> names);
+
 class Options {
  public:
   using Store = std::function<void(const std::string& text)>;
@@ -79,14 +85,32 @@ class Options {
   // A finite number.
   Option& Number(const std::string& name, double& value, const std::string& help);
   Option& Number(const std::string& name, std::optional<double>& value, const std::string& help);
-  // One of `choices`; an unknown one is answered with the nearest.
-  Option& Choice(const std::string& name, std::vector<std::string_view> choices, std::string& value,
-                 const std::string& help);
+  // A value by its name; an unknown name is answered with the nearest.
+  template <NamedEnum Enum>
+  Option& Choice(const std::string& name, Enum& value, const std::string& help) {
+    return Choice(name, Names<Enum>(), value, help);
+  }
+  template <NamedEnum Enum>
+  Option& Choice(const std::string& name, std::optional<Enum>& value, const std::string& help) {
+    return Choice(
+        name, Names<Enum>(), [&value](size_t place) { value = static_cast<Enum>(place); }, help);
+  }
+  // One of the first values of an enum, those of `names`.
+  template <NamedEnum Enum>
+  Option& Choice(const std::string& name, std::span<const std::string_view> names, Enum& value,
+                 const std::string& help) {
+    return Choice(
+               name, names, [&value](size_t place) { value = static_cast<Enum>(place); }, help)
+        .Default(std::string(Name(value)));
+  }
+  // One of `names`, kept as it is.
+  Option& Choice(const std::string& name, std::span<const std::string_view> names,
+                 std::string& value, const std::string& help);
   // Lists of these, separated by commas. Given again, they add to what stands there; every other
   // option may be given once.
   Option& Integers(const std::string& name, Range range, std::vector<int64_t>& values,
                    const std::string& help);
-  Option& Choices(const std::string& name, std::vector<std::string_view> choices,
+  Option& Choices(const std::string& name, std::span<const std::string_view> names,
                   std::vector<std::string>& values, const std::string& help);
   // A file or folder; an empty text (an unset variable of a script) is refused.
   Option& Path(const std::string& name, const std::string& placeholder, std::string& path,
@@ -95,6 +119,9 @@ class Options {
 
   // What the others are made of: the text of an option, or whether it was `--name` or `--no-name`.
   Option& Value(const std::string& name, const Store& store, const std::string& help);
+  // One of `names`, by its place among them.
+  Option& Choice(const std::string& name, std::span<const std::string_view> names,
+                 std::function<void(size_t)> store, const std::string& help);
   Option& Switch(const std::string& name, std::function<void(bool)> store, const std::string& help);
   // An option that may stand without a value: then the text is empty.
   Option& OptionalValue(const std::string& name, const Store& store, const std::string& help);

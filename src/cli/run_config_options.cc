@@ -1,11 +1,14 @@
 #include "cli/run_config_options.h"
 
+#include <fmt/ranges.h>
+
 #include <filesystem>
 
 #include "core/error_text.h"
 #include "core/json.h"
 #include "io/input_file.h"
 #include "models/checkpoint.h"
+#include "models/config.h"
 #include "models/config_fields.h"
 #include "train/config_fields.h"
 
@@ -13,18 +16,6 @@ namespace favor::cli {
 namespace {
 
 constexpr std::string_view kTask = "task:";  // generated data has no path
-
-// Fields that a preset sets.
-const std::vector<std::string_view> kOfPreset = {"width", "layers", "heads", "ff", "features"};
-
-void ApplyPreset(const std::string& name, ModelConfig& model) {
-  const ModelConfig preset = Preset(name);
-  model.width = preset.width;
-  model.layers = preset.layers;
-  model.heads = preset.heads;
-  model.ff = preset.ff;
-  model.features.features = preset.features.features;
-}
 
 // A file with the bytes of the run's own copy is the run's, whatever its path.
 void TakeCopy(const std::string& folder, std::string_view name, const std::string& stored,
@@ -44,16 +35,23 @@ void FillDerived(const RunConfig& stored, RunConfig& config) {
   fill(stored.model.max_length, config.model.max_length);
   fill(stored.model.vocab, config.model.vocab);
   fill(stored.model.classes, config.model.classes);
-  if (config.format.kind == "auto") config.format.kind = stored.format.kind;
-  if (config.format.split_by == "auto") config.format.split_by = stored.format.split_by;
+  if (config.format.kind == DataKind::kAuto) config.format.kind = stored.format.kind;
+  if (config.format.split_by == SplitRule::kAuto) config.format.split_by = stored.format.split_by;
 }
 
 }  // namespace
 
 void RunConfigOptions::AddPreset(Options& options) {
+  std::vector<std::string> sizes;
+  for (const models::Sizes& preset : models::Presets()) {
+    sizes.push_back(
+        fmt::format("{} {} × {}, {}", preset.name, preset.layers, preset.width, preset.heads));
+  }
   options
-      .Choice("--preset", {PresetNames().begin(), PresetNames().end()}, preset_,
-              "Sizes of the model: tiny, or those of the Performers paper")
+      .Choice("--preset", PresetNames(), preset_,
+              fmt::format("Sizes of the model, all but tiny of the Performers paper (layers × "
+                          "width, heads: {})",
+                          fmt::join(sizes, "; ")))
       .Default("tiny");
 }
 
@@ -62,30 +60,23 @@ void RunConfigOptions::Add(Options& options) {
   options.Path("--config", "FILE.json", config_,
                "A config such as the config.json of a run; options override it");
   RunConfig defaults;
-  models::ConfigFields model(defaults.model);
   fields_.Add(options, "Data", train::DataFields(defaults));
   fields_.Add(options, "Data", train::FormatFields(defaults.format));
-  fields_.Add(options, "Model", model.Chosen(), kOfPreset);
+  fields_.Add(options, "Model", models::ChosenFields(defaults.model), models::kSizeFields);
   fields_.Add(options, "Training", train::TrainFields(defaults.training));
 }
 
 void RunConfigOptions::AddModel(Options& options) {
   AddPreset(options);
-  RunConfig defaults;
-  models::ConfigFields model(defaults.model);
-  fields_.Add(options, "Model", model.All(), kOfPreset);
+  ModelConfig defaults;
+  fields_.Add(options, "Model", models::ConfigFields(defaults), models::kSizeFields);
 }
 
 void RunConfigOptions::Apply(RunConfig& config) const {
-  if (!preset_.empty()) ApplyPreset(preset_, config.model);
+  if (!preset_.empty()) models::ApplyPreset(preset_, config.model);
   if (!config_.empty())
     ReadRunConfig(io::OpenRegularFile(config_).ReadRest(models::kMaxConfigBytes), config_, config);
-  models::ConfigFields model(config.model);
-  fields_.Apply(train::DataFields(config));
-  fields_.Apply(model.All());
-  fields_.Apply(train::TrainFields(config.training));
-  fields_.Apply(train::FormatFields(config.format));
-  model.Store();
+  fields_.Apply(train::RunFields(config));
 }
 
 RunConfig RunConfigOptions::Fresh() const {
@@ -107,13 +98,13 @@ RunConfig RunConfigOptions::Agreeing(const RunConfig& stored, const std::string&
   TakeCopy(folder, models::kTokenizerName, stored.format.tokenizer, config.format.tokenizer);
   TakeCopy(folder, models::kHeldOutName, stored.format.held_out, config.format.held_out);
   FillDerived(stored, config);
-  const auto have = Json::parse(ToJson(stored)).flatten(),
-             want = Json::parse(ToJson(config)).flatten();
+  RunConfig in_folder = stored;
+  const Json have = FieldsToJson(train::RunFields(in_folder)),
+             want = FieldsToJson(train::RunFields(config));
   for (const auto& [key, value] : want.items()) {
-    if (have.contains(key) && have[key] == value) continue;
-    Throw(ErrorCode::kInvalidOption, "train", "{}: given {}, but the run in '{}' has {}",
-          key.substr(key.rfind('/') + 1), Printable(value.dump()), Printable(folder),
-          have.contains(key) ? Printable(have[key].dump()) : "none");
+    if (have[key] == value) continue;
+    Throw(ErrorCode::kInvalidOption, "train", "{}: given {}, but the run in '{}' has {}", key,
+          Printable(value.dump()), Printable(folder), Printable(have[key].dump()));
   }
   return config;
 }

@@ -1,6 +1,8 @@
 #include "core/fields.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 
 #include "core/error_text.h"
 #include "core/json.h"
@@ -15,10 +17,11 @@ struct Overloaded : Cases... {
 template <class... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;
 
+// Sets a field from JSON; errors begin with `who` and say what was given.
 class Reader {
  public:
-  Reader(std::string_view who, std::string_view key, const Json& json)
-      : who_(who), key_(key), json_(json) {}
+  Reader(std::string who, std::string given, const Json& json)
+      : who_(std::move(who)), given_(std::move(given)), json_(json) {}
 
   void operator()(const IntegerField& field) const {
     const bool fits = json_.is_number_integer() &&
@@ -31,21 +34,17 @@ class Reader {
     *field.value = Number(field.least, field.most);
   }
   void operator()(const OptionalNumberField& field) const {
-    if (json_.is_null()) {
-      field.value->reset();
-    } else {
-      *field.value = Number(field.least, field.most);
-    }
+    field.value->reset();
+    if (!json_.is_null()) *field.value = Number(field.least, field.most);
+  }
+  void operator()(const SharedNumberField& field) const {
+    field.value->clear();
+    if (!json_.is_null()) *field.value = {Number(field.least, field.most)};
   }
   void operator()(const ChoiceField& field) const {
-    if (!json_.is_string()) Fail("a name");
-    const auto& name = json_.get_ref<const std::string&>();
-    if (std::ranges::find(field.choices, name) == field.choices.end()) {
-      Throw(ErrorCode::kInvalidOption, who_, "{}unknown name '{}'{}", Key(), Printable(name),
-            Suggest(name, field.choices));
-    }
-    *field.value = name;
+    *field.value = static_cast<uint8_t>(Place(field.names));
   }
+  void operator()(const NameField& field) const { *field.value = field.names[Place(field.names)]; }
   void operator()(const FlagField& field) const {
     if (!json_.is_boolean()) Fail("true or false");
     *field.value = json_.get<bool>();
@@ -56,24 +55,35 @@ class Reader {
   }
 
  private:
-  // An option names itself before the colon.
-  std::string Key() const { return key_.empty() ? "" : fmt::format("{}: ", key_); }
-
+  // Of a name among names.
+  size_t Place(std::span<const std::string_view> names) const {
+    if (!json_.is_string()) Fail("a name");
+    return FindName(json_.get_ref<const std::string&>(), names, who_);
+  }
   double Number(double least, double most) const {
     if (!json_.is_number() || !(json_.get<double>() >= least && json_.get<double>() <= most))
       Fail(fmt::format("a number from {} to {}", least, most));
     return json_.get<double>();
   }
   [[noreturn]] void Fail(const std::string& expected) const {
-    const std::string given =
-        json_.is_string() ? fmt::format("'{}'", Printable(json_.get_ref<const std::string&>()))
-                          : Printable(json_.dump());
-    Throw(ErrorCode::kInvalidOption, who_, "{}given {}, expected {}", Key(), given, expected);
+    Throw(ErrorCode::kInvalidOption, who_, "given {}, expected {}", given_, expected);
   }
 
-  std::string_view who_, key_;
+  std::string who_, given_;
   const Json& json_;
 };
+
+std::string Quoted(std::string_view text) { return fmt::format("'{}'", Printable(text)); }
+
+// Numbers and flags as JSON has them, numbers also as ".5"; what is neither stays a text.
+Json ParseOption(const std::string& text, bool number) {
+  Json json = ParseJson(text);
+  if (!json.is_discarded() && !json.is_structured()) return json;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return number && whole && std::isfinite(value) ? Json(value) : Json(text);
+}
 
 }  // namespace
 
@@ -90,8 +100,22 @@ Json FieldsToJson(const std::vector<Field>& fields) {
     std::visit(Overloaded{[&](const OptionalNumberField& f) {
                             to = *f.value ? Json(**f.value) : Json(nullptr);
                           },
+                          [&](const SharedNumberField& f) {
+                            to = f.value->empty() ? Json(nullptr) : Json(f.value->front());
+                          },
+                          [&](const ChoiceField& f) { to = f.names[*f.value]; },
                           [&](const auto& f) { to = *f.value; }},
                field.value);
+  }
+  return json;
+}
+
+Json FieldsToJson(const std::vector<Field>& fields, const std::vector<Field>& standard) {
+  Json json = FieldsToJson(fields);
+  const Json usual = FieldsToJson(standard);
+  for (const Field& field : fields) {
+    const std::string key(field.key);
+    if (field.sparse && json[key] == usual[key]) json.erase(key);
   }
   return json;
 }
@@ -110,21 +134,20 @@ void FieldsFromJson(std::string_view who, const Json& json, const std::vector<Fi
             Suggest(key, keys));
     }
     const Field& field = fields[static_cast<size_t>(found - keys.begin())];
-    std::visit(Reader(who, field.key, value), field.value);
+    const std::string given =
+        value.is_string() ? Quoted(value.get_ref<const std::string&>()) : Printable(value.dump());
+    std::visit(Reader(fmt::format("{}: {}", who, field.key), given, value), field.value);
   }
 }
 
 void FieldFromText(std::string_view who, const std::string& text, const Field& field) {
   const bool number = std::holds_alternative<IntegerField>(field.value) ||
                       std::holds_alternative<NumberField>(field.value) ||
-                      std::holds_alternative<OptionalNumberField>(field.value);
-  Json json = text;
-  if (number || std::holds_alternative<FlagField>(field.value)) {
-    // Numbers and flags are written as in JSON; what is none stays a text and is refused.
-    Json parsed = ParseJson(text);
-    if (!parsed.is_discarded() && !parsed.is_structured()) json = std::move(parsed);
-  }
-  std::visit(Reader(who, "", json), field.value);
+                      std::holds_alternative<OptionalNumberField>(field.value) ||
+                      std::holds_alternative<SharedNumberField>(field.value);
+  const bool flag = std::holds_alternative<FlagField>(field.value);
+  const Json json = number || flag ? ParseOption(text, number) : Json(text);
+  std::visit(Reader(std::string(who), Quoted(text), json), field.value);
 }
 
 }  // namespace favor

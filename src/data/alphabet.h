@@ -6,14 +6,14 @@
 #include <memory>
 #include <string>
 
-#include "favor/vocabulary.h"
+#include "favor/data.h"
 
 namespace favor::data {
 
-// One token a letter, in either case; then begin, end, hidden and padding.
-class Alphabet : public Vocabulary {
+// One token per letter, in either case; then begin, end, hidden and padding.
+class LetterVocabulary : public Vocabulary {
  public:
-  Alphabet(std::string_view name, std::string_view letters);
+  LetterVocabulary(std::string_view name, std::string_view letters);
 
   static constexpr uint8_t kNoLetter = 0x80;  // this bit is set in the codes of all other bytes
   const std::array<uint8_t, 256>& codes() const { return codes_; }
@@ -32,7 +32,7 @@ class Alphabet : public Vocabulary {
   std::array<uint8_t, 256> codes_;
 };
 
-std::shared_ptr<const Alphabet> OpenAlphabet(std::string_view name);  // protein, dna
+std::shared_ptr<const LetterVocabulary> LettersOf(Alphabet alphabet);
 
 // Tokens 0 … ordinary − 1 as numbers with spaces between them: pixels (with a begin token) and
 // generated tasks.

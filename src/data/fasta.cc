@@ -16,7 +16,7 @@ std::string_view FirstWord(std::string_view text) {
 
 }  // namespace
 
-FastaReader::FastaReader(io::ByteStream& stream, const Alphabet& alphabet)
+FastaReader::FastaReader(io::ByteStream& stream, const LetterVocabulary& alphabet)
     : stream_(stream), alphabet_(alphabet) {}
 
 void FastaReader::Fail(const std::string& record, const std::string& what) const {
@@ -76,7 +76,7 @@ void FastaReader::Letters(std::string_view piece, FastaRecord& record) {
     to[i] = codes[static_cast<unsigned char>(piece[i])];
     any |= to[i];
   }
-  if ((any & Alphabet::kNoLetter) == 0 && !stopped_ && !returned_) {
+  if ((any & LetterVocabulary::kNoLetter) == 0 && !stopped_ && !returned_) {
     column_ += static_cast<int64_t>(piece.size());
     return;
   }
@@ -97,7 +97,7 @@ void FastaReader::OddLetters(std::string_view piece, FastaRecord& record) {
       stopped_ = true;
     } else if (c != ' ' && c != '\t') {
       if (stopped_) Fail(record.name, "more behind '*', which ends a sequence");
-      if (code == Alphabet::kNoLetter) {
+      if (code == LetterVocabulary::kNoLetter) {
         Fail(record.name,
              fmt::format("given '{}', expected a letter of the {} alphabet ({})",
                          Printable(std::string(1, c)), alphabet_.name(), alphabet_.letters()));

@@ -23,7 +23,7 @@ struct FastaRecord {
 // with record, line and column.
 class FastaReader {
  public:
-  FastaReader(io::ByteStream& stream, const Alphabet& alphabet);
+  FastaReader(io::ByteStream& stream, const LetterVocabulary& alphabet);
 
   // False at the end.
   bool Next(FastaRecord& record);
@@ -40,7 +40,7 @@ class FastaReader {
   [[noreturn]] void Fail(const std::string& record, const std::string& what) const;
 
   io::ByteStream& stream_;
-  const Alphabet& alphabet_;
+  const LetterVocabulary& alphabet_;
   std::string_view rest_;  // of the piece being read
   std::string header_;     // of the record that comes next
   Place place_ = Place::kLineStart;

@@ -22,7 +22,7 @@ uint64_t HashOfName(const std::string& name, size_t file) {
 }
 
 template <class Visit>
-void ForEachRecord(const InputFiles& files, const Alphabet& alphabet, const Visit& visit) {
+void ForEachRecord(const InputFiles& files, const LetterVocabulary& alphabet, const Visit& visit) {
   for (size_t i = 0; i < files.names().size(); ++i) {
     io::ByteStream stream = files.Open(i);
     FastaReader reader(stream, alphabet);
@@ -47,7 +47,7 @@ std::set<std::string> ReadNames(const std::string& path) {
 
 // Hashes of the sequences that a list holds out: equal ones stay together, whatever their names.
 std::unordered_set<uint64_t> HeldOut(const InputFiles& files, const std::string& path,
-                                     const std::string& list, const Alphabet& alphabet) {
+                                     const std::string& list, const LetterVocabulary& alphabet) {
   std::unordered_set<uint64_t> hashes;
   std::set<std::string> missing = ReadNames(list);
   const std::set<std::string> names = missing;
@@ -65,7 +65,8 @@ std::unordered_set<uint64_t> HeldOut(const InputFiles& files, const std::string&
 }
 
 // Hashes of names say that one stands twice in a file; another reading says which.
-void RefuseTwins(const InputFiles& files, const Alphabet& alphabet, std::vector<uint64_t> hashes) {
+void RefuseTwins(const InputFiles& files, const LetterVocabulary& alphabet,
+                 std::vector<uint64_t> hashes) {
   std::ranges::sort(hashes);
   std::unordered_set<uint64_t> twice;
   for (size_t i = 1; i < hashes.size(); ++i) {
@@ -85,7 +86,7 @@ void RefuseTwins(const InputFiles& files, const Alphabet& alphabet, std::vector<
 
 // The letters of DNA are amino acids too: a file that has no others is hardly one of proteins.
 void RefuseDna(const std::string& path, const std::vector<int64_t>& counts,
-               const Alphabet& alphabet) {
+               const LetterVocabulary& alphabet) {
   constexpr int64_t kTelling = 100;  // letters
   int64_t all = 0, others = 0, rarest = INT64_MAX;
   for (size_t i = 0; i < alphabet.letters().size(); ++i) {
@@ -111,7 +112,7 @@ struct Size {
 class FastaStore {
  public:
   FastaStore(const std::string& path, const InputFiles& files, const DataOptions& options,
-             const Alphabet& alphabet)
+             const LetterVocabulary& alphabet)
       : path_(path), files_(files), format_(options.format), alphabet_(alphabet) {
     if (!format_.held_out.empty()) held_out_ = HeldOut(files, path, format_.held_out, alphabet);
   }
@@ -141,7 +142,7 @@ class FastaStore {
 
  private:
   std::optional<int32_t> End() const {
-    return format_.layout == "join" ? alphabet_.special().end : std::nullopt;
+    return format_.layout == Layout::kJoin ? alphabet_.special().end : std::nullopt;
   }
 
   template <class Visit>
@@ -163,7 +164,7 @@ class FastaStore {
   const std::string& path_;
   const InputFiles& files_;
   const DataFormat& format_;
-  const Alphabet& alphabet_;
+  const LetterVocabulary& alphabet_;
   std::unordered_set<uint64_t> held_out_;
   Size size_;
 };
@@ -172,40 +173,40 @@ class FastaStore {
 
 std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& options) {
   const DataFormat& format = options.format;
-  if (format.alphabet == "protein" && (path.ends_with(".fna") || path.ends_with(".fna.gz"))) {
+  if (format.alphabet == Alphabet::kProtein &&
+      (path.ends_with(".fna") || path.ends_with(".fna.gz"))) {
     Throw(ErrorCode::kInvalidOption, "alphabet", "given protein for '{}', expected dna",
           Printable(path));
   }
-  const bool join = format.layout == "join";
-  if (format.split_by == "blocks" && !join) {
+  const bool join = format.layout == Layout::kJoin;
+  if (format.split_by == SplitRule::kBlocks && !join) {
     Throw(ErrorCode::kInvalidOption, "split_by",
-          "given blocks with layout {}, expected join: windows of a stream", format.layout);
+          "given blocks with layout {}, expected join: windows of a stream", Name(format.layout));
   }
-  const auto alphabet = OpenAlphabet(format.alphabet);
+  const auto letters = LettersOf(format.alphabet);
   const InputFiles files(path);
-  FastaStore store(path, files, options, *alphabet);
-  std::string_view rule = format.split_by;
+  FastaStore store(path, files, options, *letters);
+  SplitRule rule = format.split_by;
   std::optional<RecordWriter> writer;
-  if (rule == "auto" || rule == "records") {
-    rule = "records";
+  if (rule == SplitRule::kAuto || rule == SplitRule::kRecords) {
+    rule = SplitRule::kRecords;
     writer.emplace(store.ByRecords());
     const auto& [records, tokens] = store.size();
-    if (format.split_by == "auto" && records < kFewRecords && tokens > records * kBlockTokens)
-      rule = "place";
+    if (format.split_by == SplitRule::kAuto && records < kFewRecords &&
+        tokens > records * kBlockTokens)
+      rule = SplitRule::kPlace;
   }
-  if (rule != "records") writer.emplace(store.ByPlace(rule == "blocks"));
-  const std::vector<int64_t> counts = writer->TrainCounts(*alphabet);
-  if (format.alphabet == "protein") RefuseDna(path, counts, *alphabet);
+  if (rule != SplitRule::kRecords) writer.emplace(store.ByPlace(rule == SplitRule::kBlocks));
+  const std::vector<int64_t> counts = writer->TrainCounts(*letters);
+  if (format.alphabet == Alphabet::kProtein) RefuseDna(path, counts, *letters);
   Stored stored{.source = path,
                 .options = options,
-                .vocabulary = alphabet,
-                .unit = format.alphabet == "dna" ? "base" : "residue",
+                .vocabulary = letters,
+                .unit = format.alphabet == Alphabet::kDna ? "base" : "residue",
                 .splits = writer->Finish(),
                 .fingerprint = writer->Fingerprint(),
                 .content = writer->Content(),
-                .split_by = rule == "records" ? "records"
-                            : rule == "place" ? "place"
-                                              : "blocks",
+                .split_by = rule,
                 .train_counts = counts};
   return join ? MakeStreamData(std::move(stored)) : MakeRecordData(std::move(stored));
 }

@@ -82,8 +82,8 @@ class Generated : public Dataset {
         shape_(task.shape(values_)),
         vocabulary_(Numbers("numbers", shape_.vocab, /*special=*/false)) {
     if (options.task != task.task) {
-      Throw(ErrorCode::kInvalidOption, "task", "given {} for {}, expected {}", options.task,
-            Who(task), task.task);
+      Throw(ErrorCode::kInvalidOption, "task", "given {} for {}, expected {}", Name(options.task),
+            Who(task), Name(task.task));
     }
   }
 

@@ -33,7 +33,7 @@ struct Example {
 
 struct GeneratedTask {
   std::string_view name, summary;
-  std::string_view task;  // causal or classify
+  Task task;  // kCausal or kClassify
   std::vector<TaskParameter> parameters;
   TaskShape (*shape)(const TaskValues& values);  // throws where values do not fit each other
   Example (*draw)(const TaskValues& values, Split split, const RandomStream& stream);

@@ -40,11 +40,6 @@ void MaskBatch(const RandomStream& stream, int64_t first, const MaskTokens& toke
 
 namespace favor {
 
-std::string_view Name(MaskKind kind) {
-  constexpr std::string_view kNames[] = {"hidden", "replaced", "kept"};
-  return kNames[static_cast<size_t>(kind)];
-}
-
 std::vector<uint8_t> MaskKinds(const Batch& batch, const Vocabulary& vocabulary) {
   const int32_t hidden = vocabulary.special().hidden;
   std::vector<uint8_t> kinds;

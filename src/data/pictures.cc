@@ -21,10 +21,10 @@ class PictureWriter {
  public:
   PictureWriter(const std::string& path, int64_t pictures, const DataFormat& format)
       : format_(format) {
-    if (format.split_by == "blocks")
+    if (format.split_by == SplitRule::kBlocks)
       Throw(ErrorCode::kInvalidOption, "split_by",
             "given blocks for pictures, expected records or place");
-    if (format.split_by == "place") division_ = Division::Place(path, pictures, format);
+    if (format.split_by == SplitRule::kPlace) division_ = Division::Place(path, pictures, format);
   }
 
   void Add(std::span<const uint8_t> pixels) {
@@ -43,7 +43,7 @@ class PictureWriter {
                            .splits = writer_.Finish(),
                            .fingerprint = size.Text() + " pixels, " + writer_.Fingerprint(),
                            .content = size.Text() + " pixels, " + writer_.Content(),
-                           .split_by = division_ ? "place" : "records",
+                           .split_by = division_ ? SplitRule::kPlace : SplitRule::kRecords,
                            .shape = size.Text(),
                            .train_counts = writer_.TrainCounts(*vocabulary),
                            .length = size.Pixels()});

@@ -23,7 +23,7 @@ class RecordData : public StoredData {
   explicit RecordData(Stored stored)
       : StoredData(std::move(stored)),
         special_(stored_.vocabulary->special()),
-        crop_(stored_.options.format.layout == "crop") {}
+        crop_(stored_.options.format.layout == Layout::kCrop) {}
 
   int64_t Length(int64_t asked) const override {
     for (const Split split : {Split::kTrain, Split::kValid}) {

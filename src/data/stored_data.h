@@ -20,7 +20,7 @@ struct Stored {
   std::string_view unit;  // that a token stands for
   StoredSplits splits;
   std::string fingerprint, content;
-  std::string_view split_by;
+  SplitRule split_by = SplitRule::kRecords;
   std::string shape;                  // of pictures
   std::vector<int64_t> train_counts;  // of each token
   int64_t length = 0;                 // of every sequence; 0: the caller's choice
@@ -32,7 +32,7 @@ class StoredData : public Dataset {
 
   std::string Fingerprint() const override { return stored_.fingerprint; }
   std::string Content() const override { return stored_.content; }
-  std::string_view SplitBy() const override { return stored_.split_by; }
+  std::optional<SplitRule> SplitBy() const override { return stored_.split_by; }
   std::string Shape() const override { return stored_.shape; }
   std::vector<int64_t> TrainCounts() const override { return stored_.train_counts; }
   const Vocabulary* vocabulary() const override { return stored_.vocabulary.get(); }
@@ -42,7 +42,7 @@ class StoredData : public Dataset {
   int64_t classes() const override { return 0; }
 
  protected:
-  bool causal() const { return stored_.options.task == "causal"; }
+  bool causal() const { return stored_.options.task == Task::kCausal; }
   const StoredSplit& Part(Split split) const { return stored_.splits[static_cast<size_t>(split)]; }
   // The parts that make up a split: one, or all of them for kAll.
   std::span<const StoredSplit> Parts(Split split) const;

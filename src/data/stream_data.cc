@@ -120,7 +120,8 @@ class StreamData : public StoredData {
     Throw(ErrorCode::kInvalidOption, "batch", "beyond the end of the {} split", Name(split));
   }
   std::string_view Advice() const {
-    return stored_.split_by == "records" ? " (few records: try split_by place or blocks)" : "";
+    return stored_.split_by == SplitRule::kRecords ? " (few records: try split_by place or blocks)"
+                                                   : "";
   }
 
   Batch Rows(Split split, const std::vector<Stretch>& windows, const BatchRequest& request) const {

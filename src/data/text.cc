@@ -153,16 +153,16 @@ void PiecesByBlocks(const Text& text, Stored& stored) {
 
 std::unique_ptr<Dataset> OpenText(const std::string& path, const DataOptions& options) {
   const InputFiles files(path);
-  if (options.format.kind == "auto") RefuseBinary(files);
+  if (options.format.kind == DataKind::kAuto) RefuseBinary(files);
   Text text{.file = files.Plain()};
   text.bytes = static_cast<int64_t>(text.file->Size().value_or(0));
   if (text.bytes == 0) Throw(ErrorCode::kInvalidData, Printable(path), "holds no text");
   const bool bytes = options.format.tokenizer.empty();
-  const bool blocks = options.format.split_by == "blocks";
+  const bool blocks = options.format.split_by == SplitRule::kBlocks;
   Stored stored{.source = path, .options = options};
   stored.vocabulary = bytes ? OpenVocabulary("bytes") : OpenSentencePiece(options.format.tokenizer);
   stored.unit = bytes ? "byte" : "piece";
-  stored.split_by = blocks ? "blocks" : "place";
+  stored.split_by = blocks ? SplitRule::kBlocks : SplitRule::kPlace;
   stored.content = ContentOf(text);
   stored.fingerprint = fmt::format(
       "{}, {}{}", stored.content,

@@ -103,7 +103,9 @@ std::span<const std::string_view> VocabularyNames() { return kNames; }
 std::shared_ptr<const Vocabulary> OpenVocabulary(std::string_view name) {
   if (name == "bytes") return std::make_shared<const Bytes>();
   if (name == "pixels") return data::Numbers("pixels", 256, /*special=*/true);
-  if (name == "protein" || name == "dna") return data::OpenAlphabet(name);
+  for (const Alphabet alphabet : {Alphabet::kProtein, Alphabet::kDna}) {
+    if (name == Name(alphabet)) return data::LettersOf(alphabet);
+  }
   Throw(ErrorCode::kInvalidOption, "vocabulary", "unknown name '{}'{}", Printable(name),
         Suggest(name, kNames));
 }

@@ -36,7 +36,9 @@ void CheckRange(std::string_view who, int64_t given, int64_t most) {
 }
 
 OmegaNorm ChooseNorm(const FeatureOptions& options, const MapTraits& traits) {
-  const OmegaNorm norm = options.omega_norm.value_or(traits.only_norm.value_or(OmegaNorm::kChi));
+  const OmegaNorm norm = options.omega_norm == OmegaNorm::kMap
+                             ? traits.only_norm.value_or(OmegaNorm::kChi)
+                             : options.omega_norm;
   if (traits.only_norm && norm != *traits.only_norm) {
     Throw(ErrorCode::kInvalidOption, "omega norm",
           "given {}, but the map '{}' is right only with {}", Name(norm), traits.info.name,
@@ -64,7 +66,7 @@ double ChooseEpsilon(const FeatureOptions& options, const MapTraits& traits) {
 double ChooseOprfA(const FeatureOptions& options, const MapTraits& traits, int64_t heads,
                    int64_t head, int64_t dim) {
   const auto& given = options.oprf_a;
-  if (!traits.uses_oprf_a) {
+  if (!traits.info.takes_a) {
     if (!given.empty()) {
       Throw(ErrorCode::kInvalidOption, "oprf A", "given {}, but the map '{}' takes none", given[0],
             traits.info.name);
@@ -149,6 +151,8 @@ void CheckPair(int64_t dim, std::span<const double> x, std::span<const double> y
 }
 
 }  // namespace
+
+const FeatureMapInfo& FindMap(std::string_view name) { return FindMapOrThrow(name).traits->info; }
 
 std::span<const ProjectionInfo> Projections() {
   static const std::vector<ProjectionInfo> infos = [] {

@@ -1,13 +1,11 @@
 // The function between the two products of a feed-forward layer, and its derivative.
-//   ReLU: max(x, 0)     GELU: x·Φ(x), Φ the normal distribution function (by erf, not by tanh)
 #ifndef FAVOR_KERNELS_ACTIVATION_H_
 #define FAVOR_KERNELS_ACTIVATION_H_
 
+#include "favor/activation.h"
 #include "kernels/backend.h"
 
 namespace favor::kernels {
-
-enum class Activation { kRelu, kGelu };
 
 struct ActivationArguments {
   Activation f;

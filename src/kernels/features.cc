@@ -37,7 +37,7 @@ FeatureConstants::FeatureConstants(const MapEntry& map, int64_t dim, double epsi
       oprf_a_(std::move(oprf_a)) {
   for (const Omega& one : omega_) {
     packed_.push_back(std::make_unique<const cpu::PackedOmega>(one));
-    if (map.traits->uses_oprf_a) squared_norm_.push_back(SquaredRowNorms(one));
+    if (map.traits->info.takes_a) squared_norm_.push_back(SquaredRowNorms(one));
   }
 }
 FeatureConstants::~FeatureConstants() = default;
@@ -51,7 +51,7 @@ HeadFeatures FeatureConstants::Head(int64_t head) const {
   features.packed_omega = packed_[drawn].get();
   features.log_normalizer = std::log(map_->traits->normalizer) -
                             std::log(static_cast<double>(features.omega->features)) / 2;
-  if (map_->traits->uses_oprf_a) {
+  if (map_->traits->info.takes_a) {
     features.squared_norm = squared_norm_[drawn].data();
     features.SetOprfA(oprf_a_[entry]);
   }

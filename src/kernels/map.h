@@ -8,8 +8,9 @@
 //
 //
 // where u = B·ω_r·x, and the exponent of the feature is E_r(x) = e(u) + norm_slope·‖x‖²/2 +
-// A·‖ω_r‖² (A and B are 0 and 1 for all maps but oprf). A map with two parts has 2m features, the
-// second part after the first. Formulas are written once, here, and serve reference, CPU and GPU.
+// A·‖ω_r‖² (A is 0 but for maps that take one; B = √(1 − 4A)). A map with two parts has 2m
+// features, the second part after the first. Formulas are written once, here, and serve reference,
+// CPU and GPU.
 //
 // A row map (struct of RowMap) has no ω: it makes all of its factors from the scaled row itself,
 // and its exponents are 0.
@@ -36,7 +37,6 @@ struct MapTraits {
   double norm_slope;                     // ∂E/∂(‖x‖²/2)
   double normalizer = 1;                 // φ carries normalizer/√m
   bool has_factor = false;               // g is not 1
-  bool uses_oprf_a = false;              // takes A; B = √(1 − 4A)
   bool may_skip_projection = false;      // u = x makes sense
   std::optional<OmegaNorm> only_norm{};  // the one length of ω's rows for which the map is right
 };
@@ -139,7 +139,7 @@ constexpr MapTraits GeneralizedTraits(std::string_view name, std::string_view fo
                                       bool nonnegative) {
   return {.info = {.name = name,
                    .formula = formula,
-                   .kernel = "generalized",
+                   .kernel = KernelFamily::kGeneralized,
                    .nonnegative = nonnegative,
                    .parts = 1,
                    .default_epsilon = kGeneralizedEpsilon},

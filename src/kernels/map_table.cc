@@ -85,8 +85,6 @@ const MapEntry* FindMap(std::string_view name) {
 
 namespace favor {
 
-std::string_view Name(OmegaNorm norm) { return norm == OmegaNorm::kChi ? "chi" : "sqrt-d"; }
-
 std::span<const FeatureMapInfo> Maps() {
   static const std::vector<FeatureMapInfo> infos = [] {
     std::vector<FeatureMapInfo> list;

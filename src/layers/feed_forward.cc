@@ -3,7 +3,7 @@
 namespace favor::layers {
 
 FeedForward::FeedForward(ParameterSet& parameters, const std::string& name, int64_t width,
-                         int64_t ff, kernels::Activation activation, double output_gain)
+                         int64_t ff, Activation activation, double output_gain)
     : ff_(ff),
       activation_(activation),
       up_(parameters, name + ".up", width, ff),

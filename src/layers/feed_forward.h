@@ -13,7 +13,7 @@ namespace favor::layers {
 class FeedForward {
  public:
   FeedForward(ParameterSet& parameters, const std::string& name, int64_t width, int64_t ff,
-              kernels::Activation activation, double output_gain);
+              Activation activation, double output_gain);
 
   // What gradients need: the argument of the activation.
   struct Activations {
@@ -33,7 +33,7 @@ class FeedForward {
 
  private:
   int64_t ff_;
-  kernels::Activation activation_;
+  Activation activation_;
   Linear up_, down_;
 };
 

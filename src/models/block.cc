@@ -15,7 +15,7 @@ AttentionOptions AttentionOptionsOf(const ModelConfig& config) {
   options.features = config.features;
   const int64_t dim = config.width / config.heads;
   // Frozen before any call: what suits queries and keys of variance 1, as they are at first.
-  if (options.features.map == "oprf" && options.features.oprf_a.empty())
+  if (FindMap(options.features.map).takes_a && options.features.oprf_a.empty())
     options.features.oprf_a = {OptimalOprfA(2 * std::sqrt(static_cast<double>(dim)), dim)};
   return options;
 }
@@ -47,7 +47,7 @@ double BranchGain(const ModelConfig& config) {
 }  // namespace
 
 Block::Block(layers::ParameterSet& parameters, const ModelConfig& config, int64_t layer)
-    : pre_norm_(config.norm == "pre"),
+    : pre_norm_(config.norm == Norm::kPre),
       layer_(layer),
       width_(config.width),
       attention_norm_(parameters, Name(layer, "attention_norm"), config.width),
@@ -55,11 +55,9 @@ Block::Block(layers::ParameterSet& parameters, const ModelConfig& config, int64_
                  BranchGain(config)),
       feed_forward_norm_(
           parameters, Name(layer, "feed_forward_norm"), config.width,
-          config.norm == "post" && layer + 1 == config.layers ? LastGain(config) : 1),
-      feed_forward_(
-          parameters, Name(layer, "feed_forward"), config.width, config.ff,
-          config.activation == "relu" ? kernels::Activation::kRelu : kernels::Activation::kGelu,
-          BranchGain(config)) {}
+          config.norm == Norm::kPost && layer + 1 == config.layers ? LastGain(config) : 1),
+      feed_forward_(parameters, Name(layer, "feed_forward"), config.width, config.ff,
+                    config.activation, BranchGain(config)) {}
 
 Block::Activations Block::Plan(layers::Arena& arena, int64_t tokens) const {
   const auto residual = [&] {

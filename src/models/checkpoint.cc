@@ -97,9 +97,7 @@ ModelConfig ModelConfigFromJson(std::string_view config, const std::string& who)
     Throw(ErrorCode::kInvalidData, Printable(who), "its config has no section \"model\"");
   ModelConfig model;
   try {  // what a file says is data, not an option
-    ConfigFields fields(model);
-    FieldsFromJson("config", json["model"], fields.All());
-    fields.Store();
+    FieldsFromJson("config", json["model"], ConfigFields(model));
     CheckConfig(model);
   } catch (const Error& error) {
     Throw(ErrorCode::kInvalidData, Printable(who), "{}", error.what());

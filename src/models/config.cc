@@ -1,25 +1,29 @@
 // What a model is made of: presets, and whether a config can be built.
+#include "models/config.h"
+
 #include <algorithm>
 #include <array>
-#include <cmath>
 
+#include "attention/kind.h"
 #include "core/error_text.h"
 #include "favor/attention.h"
-#include "favor/model.h"
-#include "models/config.h"
 
 namespace favor {
 namespace {
 
-using Names = std::span<const std::string_view>;
+// tiny: as ModelConfig begins. The others: Performers paper, A.1.
+constexpr std::array<models::Sizes, 4> kPresets = {{
+    {.name = "tiny", .width = 128, .layers = 2, .heads = 4, .ff = 512, .features = 64},
+    {.name = "small", .width = 64, .layers = 6, .heads = 1, .ff = 64, .features = 256},
+    {.name = "regular", .width = 512, .layers = 6, .heads = 8, .ff = 2048, .features = 256},
+    {.name = "protein", .width = 512, .layers = 36, .heads = 8, .ff = 1024, .features = 256},
+}};
 
-constexpr std::array<std::string_view, 4> kPresets = {"tiny", "small", "regular", "protein"};
-
-void CheckName(std::string_view key, const std::string& given, Names names) {
-  if (std::ranges::find(names, given) != names.end()) return;
-  Throw(ErrorCode::kInvalidOption, key, "unknown name '{}'{}", Printable(given),
-        Suggest(given, names));
-}
+constexpr auto kPresetNames = [] {
+  std::array<std::string_view, kPresets.size()> names;
+  std::ranges::transform(kPresets, names.begin(), &models::Sizes::name);
+  return names;
+}();
 
 void CheckRange(std::string_view key, int64_t given, int64_t least, int64_t most) {
   if (given >= least && given <= most) return;
@@ -28,43 +32,29 @@ void CheckRange(std::string_view key, int64_t given, int64_t least, int64_t most
 
 }  // namespace
 
-namespace models {
+std::span<const models::Sizes> models::Presets() { return kPresets; }
 
-Names PositionNames() {
-  static constexpr std::array<std::string_view, 4> kNames = {"learned", "sinusoidal", "rotary",
-                                                             "none"};
-  return kNames;
-}
-Names NormNames() {
-  static constexpr std::array<std::string_view, 2> kNames = {"pre", "post"};
-  return kNames;
-}
-Names ActivationNames() {
-  static constexpr std::array<std::string_view, 2> kNames = {"gelu", "relu"};
-  return kNames;
+void models::ApplyPreset(std::string_view name, ModelConfig& config) {
+  const Sizes& sizes = kPresets[FindName(name, kPresetNames, "preset")];
+  config.width = sizes.width;
+  config.layers = sizes.layers;
+  config.heads = sizes.heads;
+  config.ff = sizes.ff;
+  config.features.features = sizes.features;
 }
 
-}  // namespace models
+std::string models::AttentionText(const ModelConfig& config) {
+  if (!attention::FindKind(config.attention).TakesPlan()) return config.attention + " attention";
+  return fmt::format("{} attention ({}, {} features)", config.attention, config.features.map,
+                     config.features.features);
+}
 
-Names PresetNames() { return kPresets; }
+std::span<const std::string_view> PresetNames() { return kPresetNames; }
 
 ModelConfig Preset(std::string_view name) {
-  if (name == "tiny") return {};
-  // Performers paper, A.1: heads, layers, feed-forward, width.
   ModelConfig config;
-  config.features.features = 256;
-  const auto sizes = [&](int64_t heads, int64_t layers, int64_t ff, int64_t width) {
-    config.heads = heads;
-    config.layers = layers;
-    config.ff = ff;
-    config.width = width;
-    return config;
-  };
-  if (name == "small") return sizes(1, 6, 64, 64);
-  if (name == "regular") return sizes(8, 6, 2048, 512);
-  if (name == "protein") return sizes(8, 36, 1024, 512);
-  Throw(ErrorCode::kInvalidOption, "preset", "unknown name '{}'{}", Printable(name),
-        Suggest(name, kPresets));
+  models::ApplyPreset(name, config);
+  return config;
 }
 
 void CheckConfig(const ModelConfig& config) {
@@ -77,14 +67,11 @@ void CheckConfig(const ModelConfig& config) {
   CheckRange("convolution", config.convolution, 0, models::kMaxTaps);
   CheckRange("ff", config.ff, 1, models::kMaxFf);
   CheckRange("max_length", config.max_length, 0, models::kMaxLength);
-  if (config.positions == "learned" && config.max_length == 0)
+  if (config.positions == Positions::kLearned && config.max_length == 0)
     Throw(ErrorCode::kInvalidOption, "max_length",
           "given 0 with learned positions, expected their number (training fills it in), or other "
           "positions");
-  CheckName("positions", config.positions, models::PositionNames());
-  CheckName("norm", config.norm, models::NormNames());
-  CheckName("activation", config.activation, models::ActivationNames());
-  CheckName("attention", config.attention, AttentionNames());
+  FindName(config.attention, AttentionNames(), "attention");
   if (config.width % config.heads != 0) {
     Throw(ErrorCode::kInvalidOption, "width", "given {} with {} heads, expected a multiple of them",
           config.width, config.heads);
@@ -93,12 +80,12 @@ void CheckConfig(const ModelConfig& config) {
     Throw(ErrorCode::kInvalidOption, "kv_heads", "given {} with {} heads, expected a divisor",
           config.kv_heads, config.heads);
   }
-  if (config.positions == "rotary" && config.width / config.heads % 2 != 0) {
+  if (config.positions == Positions::kRotary && config.width / config.heads % 2 != 0) {
     Throw(ErrorCode::kInvalidOption, "positions",
           "given rotary with heads of {} columns, expected an even number",
           config.width / config.heads);
   }
-  if (config.positions == "sinusoidal" && config.width % 2 != 0) {
+  if (config.positions == Positions::kSinusoidal && config.width % 2 != 0) {
     Throw(ErrorCode::kInvalidOption, "positions",
           "given sinusoidal with a width of {}, expected an even number", config.width);
   }

@@ -75,7 +75,8 @@ Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 void Decoder::Read(std::span<const int32_t> tokens) {
   impl_->CheckWhole();
   const ModelConfig& config = impl_->network.config();
-  if (config.positions == "learned" && std::ssize(tokens) > config.max_length - this->tokens()) {
+  if (config.positions == Positions::kLearned &&
+      std::ssize(tokens) > config.max_length - this->tokens()) {
     Throw(ErrorCode::kInvalidOption, "context",
           "given {} tokens behind {}, expected at most {} in all: learned positions end there "
           "(rotary and sinusoidal ones do not)",

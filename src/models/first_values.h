@@ -14,7 +14,7 @@ namespace favor::models {
 // positions have amplitude 1, so tokens keep variance 1 next to them.
 inline double EmbeddingDeviation(const ModelConfig& config) {
   return std::pow(static_cast<double>(config.width),
-                  config.positions == "sinusoidal" ? -0.5 : -0.75);
+                  config.positions == Positions::kSinusoidal ? -0.5 : -0.75);
 }
 
 // Of output weights that are not tied.
@@ -26,8 +26,9 @@ inline double OutputDeviation(const ModelConfig& config) {
 // and in post-norm models, where the present token keeps a larger share of the last row.
 inline double LastGain(const ModelConfig& config) {
   if (!config.tied || config.classes > 0) return 1;
-  if (config.positions == "sinusoidal") return std::pow(static_cast<double>(config.width), -0.5);
-  return config.norm == "post" ? std::pow(static_cast<double>(config.width), -0.25) : 1;
+  if (config.positions == Positions::kSinusoidal)
+    return std::pow(static_cast<double>(config.width), -0.5);
+  return config.norm == Norm::kPost ? std::pow(static_cast<double>(config.width), -0.25) : 1;
 }
 
 }  // namespace favor::models

@@ -19,7 +19,7 @@ void CheckBatch(const Batch& batch, const ModelConfig& config, bool targets) {
     Throw(ErrorCode::kInvalidData, "batch", "given {} tokens and {} of a mask, expected {} × {}",
           batch.tokens.size(), batch.mask.size(), batch.batch, batch.length);
   }
-  if (config.positions == "learned" && batch.length > config.max_length) {
+  if (config.positions == Positions::kLearned && batch.length > config.max_length) {
     Throw(ErrorCode::kInvalidOption, "length",
           "given {}, expected at most {}: the model has no more learned positions", batch.length,
           config.max_length);
@@ -158,7 +158,7 @@ Tensor Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pa
   const auto length = static_cast<int64_t>(tokens.size());
   const Batch batch{.batch = 1, .length = length, .tokens = {tokens.begin(), tokens.end()}};
   CheckBatch(batch, config_, /*targets=*/false);
-  if (config_.positions == "learned" && memory.tokens + length > config_.max_length) {
+  if (config_.positions == Positions::kLearned && memory.tokens + length > config_.max_length) {
     Throw(ErrorCode::kInvalidOption, "length",
           "given {} tokens behind {}, expected at most {} together: the model has no more learned "
           "positions",

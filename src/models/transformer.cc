@@ -47,13 +47,13 @@ Transformer::Transformer(layers::ParameterSet& parameters, const ModelConfig& co
       type_(parameters.pass_type()),
       device_(parameters.device()),
       tokens_(parameters, "embedding", {config.vocab, config.width}, EmbeddingDeviation(config)) {
-  if (config.positions == "learned")
+  if (config.positions == Positions::kLearned)
     learned_.emplace(parameters, "positions", favor::Shape{config.max_length, config.width},
                      EmbeddingDeviation(config));
   blocks_.reserve(static_cast<size_t>(config.layers));
   for (int64_t layer = 0; layer < config.layers; ++layer)
     blocks_.emplace_back(parameters, config, layer);
-  if (config.norm == "pre") norm_.emplace(parameters, "norm", config.width, LastGain(config));
+  if (config.norm == Norm::kPre) norm_.emplace(parameters, "norm", config.width, LastGain(config));
 }
 
 void Transformer::Redraw(uint64_t seed, uint64_t redraw) {
@@ -79,8 +79,9 @@ void Transformer::Plan(layers::Arena& arena, const Shape& shape, Activations& a)
   }
   a.grad = shape.training ? arena.Take({tokens, width}) : View();
   if (a.waves) return;
-  if (config_.positions == "sinusoidal") a.waves.emplace(width, type_, device_);
-  if (config_.positions == "rotary") a.waves.emplace(width / config_.heads, type_, device_);
+  if (config_.positions == Positions::kSinusoidal) a.waves.emplace(width, type_, device_);
+  if (config_.positions == Positions::kRotary)
+    a.waves.emplace(width / config_.heads, type_, device_);
 }
 
 int64_t Transformer::RecordBytes(const Shape& shape) const {
@@ -91,7 +92,7 @@ int64_t Transformer::RecordBytes(const Shape& shape) const {
 
 Block::Rows Transformer::RowsOf(const Activations& a) const {
   return {.sequences = a.input.sequences,
-          .rotary = config_.positions == "rotary" ? &*a.waves : nullptr};
+          .rotary = config_.positions == Positions::kRotary ? &*a.waves : nullptr};
 }
 
 void Transformer::ForwardBlock(const layers::Pass& pass, size_t layer, Activations& a,
@@ -117,7 +118,7 @@ ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Act
   if (learned_)
     learned_->Forward(context, {.first = first, .length = batch.length}, /*add=*/true, x);
   if (a.waves) a.waves->Cover(context, first, batch.length);
-  if (config_.positions == "sinusoidal") a.waves->AddTo(context, batch.length, x);
+  if (config_.positions == Positions::kSinusoidal) a.waves->AddTo(context, batch.length, x);
   layers::Drop(pass, kEmbeddingPlace, x, x);
   if (memory != nullptr) memory->whole = false;
   for (size_t layer = 0; layer < blocks_.size(); ++layer) ForwardBlock(pass, layer, a, memory);

@@ -12,10 +12,6 @@ namespace {
 
 constexpr int64_t kMany = int64_t{1} << 40;
 
-std::vector<std::string_view> List(std::span<const std::string_view> names) {
-  return {names.begin(), names.end()};
-}
-
 }  // namespace
 
 std::vector<Field> TrainFields(TrainConfig& c) {
@@ -27,8 +23,7 @@ std::vector<Field> TrainFields(TrainConfig& c) {
       {"accumulate", "Batches whose gradients make one step",
        IntegerField{&c.accumulate, 1, 1 << 20}},
       {"learning_rate", "Full learning rate", NumberField{&c.learning_rate, 0, 1e3}},
-      {"schedule", "Of the learning rate after the warm-up",
-       ChoiceField{&c.schedule, List(ScheduleNames())}},
+      {"schedule", "Of the learning rate after the warm-up", Choice(c.schedule)},
       {"warmup", "Steps over which the learning rate rises", IntegerField{&c.warmup, 0, kMany}},
       {"final_rate", "Of cosine: the last learning rate as a share of the full one",
        NumberField{&c.final_rate, 0, 1}},
@@ -57,8 +52,7 @@ std::vector<Field> TrainFields(TrainConfig& c) {
 std::vector<Field> DataFields(RunConfig& c) {
   return {{"data", "A file or folder (FASTA, text, pictures) or task:NAME,key=value,…",
            TextField{&c.data, "FILE|task:NAME"}},
-          {"task", "What is learned: the next token, masked tokens, or a class",
-           ChoiceField{&c.task, List(TaskNames())}}};
+          {"task", "What is learned: the next token, masked tokens, or a class", Choice(c.task)}};
 }
 
 std::vector<Field> FormatFields(DataFormat& c) {
@@ -66,21 +60,30 @@ std::vector<Field> FormatFields(DataFormat& c) {
       {"kind",
        "What the file holds; auto: by its name (.fasta .fa .faa .fna .fas .fsa .ffn .mpfa, .png "
        ".npy, else text)",
-       ChoiceField{&c.kind, List(KindNames())}},
-      {"alphabet", "Of FASTA", ChoiceField{&c.alphabet, List(AlphabetNames())}},
+       Choice(c.kind)},
+      {"alphabet", "Of FASTA", Choice(c.alphabet)},
       {"layout",
        "Of FASTA: records cut at the length, random pieces of them, or joined and read in windows",
-       ChoiceField{&c.layout, List(LayoutNames())}},
+       Choice(c.layout)},
       {"split_by",
        "What divides the data: a hash of each record, its place (the end is held out), or blocks "
        "(one in 20 is held out)",
-       ChoiceField{&c.split_by, List(SplitRuleNames())}},
+       Choice(c.split_by)},
       {"tokenizer", "Of text: a SentencePiece model; none: bytes",
        TextField{&c.tokenizer, "M.model"}},
       {"valid_share", "Share of the data to validate with", NumberField{&c.valid, 0, 0.9}},
       {"test_share", "Share of the data to test with", NumberField{&c.test, 0, 0.9}},
       {"held_out", "Of FASTA: a file with names of records for the held-out split",
        TextField{&c.held_out, "FILE"}}};
+}
+
+std::vector<Field> RunFields(RunConfig& c) {
+  std::vector<Field> all;
+  for (std::vector<Field> part : {DataFields(c), FormatFields(c.format),
+                                  models::ConfigFields(c.model), TrainFields(c.training)}) {
+    for (Field& field : part) all.push_back(std::move(field));
+  }
+  return all;
 }
 
 }  // namespace train
@@ -104,11 +107,8 @@ void ReadRunConfig(std::string_view text, const std::string& who, RunConfig& con
           "no JSON object, expected one with sections "
           "\"model\" and \"training\"");
   const std::string name = Printable(who);
-  if (json.contains("model")) {
-    models::ConfigFields fields(config.model);
-    FieldsFromJson(name, json["model"], fields.All());
-    fields.Store();
-  }
+  if (json.contains("model"))
+    FieldsFromJson(name, json["model"], models::ConfigFields(config.model));
   if (json.contains("format"))
     FieldsFromJson(name, json["format"], train::FormatFields(config.format));
   if (json.contains("training"))

@@ -1,4 +1,4 @@
-// The fields of a run's config beside the model's, for JSON files and options.
+// The fields of a run's config, for JSON files and options.
 #ifndef FAVOR_TRAIN_CONFIG_FIELDS_H_
 #define FAVOR_TRAIN_CONFIG_FIELDS_H_
 
@@ -12,6 +12,8 @@ namespace favor::train {
 std::vector<Field> TrainFields(TrainConfig& config);
 std::vector<Field> DataFields(RunConfig& config);
 std::vector<Field> FormatFields(DataFormat& config);
+// All of these and the model's; no two have the same key.
+std::vector<Field> RunFields(RunConfig& config);
 
 }  // namespace favor::train
 

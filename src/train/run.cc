@@ -159,7 +159,9 @@ class Run {
   // Layout clip never shows what lies beyond the length: a run should not keep quiet about it.
   void SayWhatIsDropped() const {
     const RunConfig& config = trainer_.config();
-    if (options_.quiet || config.format.kind != "fasta" || config.format.layout != "clip") return;
+    if (options_.quiet || config.format.kind != DataKind::kFasta ||
+        config.format.layout != Layout::kClip)
+      return;
     const double dropped =
         trainer_.data().Summary(Split::kTrain).ShareBeyond(config.training.length);
     if (!(dropped > 0)) return;

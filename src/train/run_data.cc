@@ -102,7 +102,7 @@ std::vector<int32_t> DataRecord::Unseen(int64_t vocab) const {
 std::optional<int32_t> StartToken(const RunConfig& config, const Vocabulary& vocabulary,
                                   const DataRecord& record) {
   const SpecialTokens special = vocabulary.special();
-  if (config.format.layout != "join") return special.begin;
+  if (config.format.layout != Layout::kJoin) return special.begin;
   const std::vector<int32_t> unseen = record.Unseen(vocabulary.size());
   if (special.end && std::ranges::find(unseen, *special.end) != unseen.end()) return std::nullopt;
   return special.end;

@@ -22,8 +22,8 @@ namespace {
 RunConfig Complete(RunConfig config, const Dataset& data) {
   // Kept by name: files may be gone when the model is used.
   if (!config.data.starts_with("task:")) config.format.kind = KindOf(config.data, config.format);
-  if (config.format.split_by == "auto" && !data.SplitBy().empty())
-    config.format.split_by = data.SplitBy();
+  if (config.format.split_by == SplitRule::kAuto && data.SplitBy())
+    config.format.split_by = *data.SplitBy();
   config.training.length = data.Length(config.training.length);
   const auto derive = [](const char* key, int64_t from_data, int64_t& in_config) {
     if (in_config != 0 && in_config != from_data) {
@@ -33,10 +33,11 @@ RunConfig Complete(RunConfig config, const Dataset& data) {
   };
   derive("vocab", data.vocab(), config.model.vocab);
   derive("classes", data.classes(), config.model.classes);
-  config.model.causal = config.task == "causal";
-  if (config.model.positions == "learned" && config.model.max_length == 0)
+  config.model.causal = config.task == Task::kCausal;
+  if (config.model.positions == Positions::kLearned && config.model.max_length == 0)
     config.model.max_length = config.training.length;
-  if (config.model.positions == "learned" && config.training.length > config.model.max_length) {
+  if (config.model.positions == Positions::kLearned &&
+      config.training.length > config.model.max_length) {
     Throw(ErrorCode::kInvalidOption, "length",
           "given {}, expected at most {}: the model has no more learned positions",
           config.training.length, config.model.max_length);

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lab/measure.h"
+#include "benchmarks/peak_memory.h"
 #include "tests/attention/oracle.h"
 
 namespace favor {
@@ -13,7 +13,7 @@ namespace {
 std::optional<int64_t> ExtraBytes(int64_t length, const AttentionOptions& options) {
   const Tensor q = RandomTensor({length, 64}, 0.5, 1), k = RandomTensor({length, 64}, 0.5, 2),
                v = RandomTensor({length, 64}, 1, 3);
-  const auto peak = lab::PeakExtraBytes([&] { Attend(q, k, v, options, Context()); });
+  const auto peak = benchmarks::PeakExtraBytes([&] { Attend(q, k, v, options, Context()); });
   if (!peak) return std::nullopt;
   return *peak - v.Bytes();
 }
@@ -36,7 +36,7 @@ TEST(Memory, GradientsOverAMillionTokensStayUnder100MB) {
     std::fill_n(tensor->Data<float>(), shape.Elements(), 1.0f);
   for (const bool causal : {false, true}) {
     const AttentionOptions options{.causal = causal, .features = {.features = 256}};
-    const auto extra = lab::PeakExtraBytes([&] {
+    const auto extra = benchmarks::PeakExtraBytes([&] {
       const Context context;
       AttentionRecord record;
       AttendInto({q, k, v}, options, context, out, {.record = &record});

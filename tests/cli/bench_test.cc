@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "lab/sgemm.h"
+#include "benchmarks/sgemm.h"
 #include "tests/cli/tool_fixture.h"
 
 namespace favor {
@@ -23,12 +23,13 @@ TEST_F(BenchCommand, PrintsATableAndWritesJsonAndAPlot) {
                                  "1", "--json", dir_ / "b.json", "--plot", dir_ / "b.svg"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_NE(result.out.find("positive, orthogonal"), std::string::npos) << result.out;
-  EXPECT_NE(result.out.find(lab::LargeSgemm::Available() ? "sgemm (oneDNN)" : "No yardstick"),
-            std::string::npos)
+  EXPECT_NE(
+      result.out.find(benchmarks::LargeSgemm::Available() ? "sgemm (oneDNN)" : "No yardstick"),
+      std::string::npos)
       << result.out;
   EXPECT_NE(result.out.find("time grows like L^"), std::string::npos);
   const auto json = nlohmann::json::parse(std::ifstream(dir_ / "b.json"));
-  ASSERT_EQ(json["sgemm_gflops"].is_number(), lab::LargeSgemm::Available());
+  ASSERT_EQ(json["sgemm_gflops"].is_number(), benchmarks::LargeSgemm::Available());
   ASSERT_EQ(json["rows"].size(), 6u);
   for (const auto& row : json["rows"]) {
     for (const char* key :
@@ -39,7 +40,7 @@ TEST_F(BenchCommand, PrintsATableAndWritesJsonAndAPlot) {
     EXPECT_EQ(row["causal"], true);
     EXPECT_EQ(row["backward"], true);
     EXPECT_EQ(row["threads"], 1);
-    if (lab::LargeSgemm::Available()) {
+    if (benchmarks::LargeSgemm::Available()) {
       EXPECT_NEAR(row["share_of_sgemm"].get<double>(),
                   row["gflops"].get<double>() / json["sgemm_gflops"].get<double>(), 1e-12);
     }

@@ -83,9 +83,10 @@ TEST_F(FeaturesCommand, RefusesWrongUsage) {
   ExpectError(Run({"--threads", "0"}), 2, "--threads");
   ExpectError(Run({"--scale", "0"}), 2, "--scale");
   ExpectError(Run({"--scale", "nan"}), 2, "--scale");
-  ExpectError(Run({"--omega-norm", "two"}), 2, "(one of: chi, sqrt-d)");
+  ExpectError(Run({"--omega-norm", "two"}), 2, "(one of: map, chi, sqrt-d)");
   ExpectError(Run({"--map", "oprf", "--omega-norm", "sqrt-d"}), 2, "right only with chi");
-  ExpectError(Run({"--map", "oprf", "--oprf-a", "1"}), 2, "below 1/8");
+  ExpectError(Run({"--map", "oprf", "--oprf-a", "1"}), 2, "--oprf-a: given '1', expected a number");
+  ExpectError(Run({"--map", "oprf", "--oprf-a", "0.125"}), 2, "below 1/8");
   ExpectError(Run({"--kernel-epsilon", "1e-4"}), 2, "takes none");
   ExpectError(Run({"--projection", "none"}), 2, "needs a random one");
   ExpectError(Run({"--featurs", "8"}), 2, "did you mean '--features'?");

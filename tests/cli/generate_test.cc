@@ -403,7 +403,20 @@ TEST_F(GenerateCommand, ReportsCompare) {
       Json::parse(RunTool({"eval", "--model", run_, "--split", "test", "--json", "--quiet"}).out);
   EXPECT_EQ(eval["tokens"], json["runs"][0]["score"]["targets"]);
   EXPECT_NEAR(eval["loss"].get<double>(), json["runs"][0]["score"]["loss"].get<double>(), 1e-9);
-  EXPECT_NE(Read(page).find("exact attention"), std::string::npos);
+  const std::string html = Read(page);
+  EXPECT_NE(html.find("exact attention"), std::string::npos);
+  // To repeat it: both runs, then the page.
+  const size_t at = html.find("<pre>favor train");
+  ASSERT_NE(at, std::string::npos);
+  std::istringstream lines(html.substr(at + 5, html.find("</pre>", at) - at - 5));
+  std::string first, second, third;
+  std::getline(lines, first);
+  std::getline(lines, second);
+  std::getline(lines, third);
+  EXPECT_TRUE(first.ends_with(" --out " + run_)) << first;
+  EXPECT_NE(second.find(" --attention exact "), std::string::npos) << second;
+  EXPECT_EQ(third,
+            "favor report " + run_ + " " + (dir_ / "exact") + " --lengths 32,64 --out " + page);
 
   EXPECT_EQ(RunTool({"report"}).status, 2);
   const ToolResult none = RunTool({"report", dir_ / "none"});

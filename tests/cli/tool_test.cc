@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "cli/command.h"
+#include "experiments/experiment.h"
 #include "favor/favor.h"
-#include "lab/experiment.h"
 #include "tests/cli/run_tool.h"
 #include "tests/temp_dir.h"
 
@@ -181,7 +181,7 @@ TEST(Tool, InfoListsWhatTheLibraryHas) {
   EXPECT_EQ(info["maps"].size(), Maps().size());
   EXPECT_EQ(info["projections"].size(), Projections().size());
   EXPECT_EQ(info["tasks"].size(), 3u);
-  EXPECT_EQ(info["experiments"].size(), lab::AllExperiments().size());
+  EXPECT_EQ(info["experiments"].size(), experiments::AllExperiments().size());
   for (const FeatureMapInfo& map : Maps()) EXPECT_NE(text.out.find(map.name), std::string::npos);
 }
 

@@ -1,15 +1,15 @@
 // favor train, eval and inspect as users call them.
-#include "lab/run_folder.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "cli/command_line.h"
 #include "models/checkpoint.h"
 #include "tests/cli/train_fixture.h"
 #include "tests/npy_file.h"
 #include "tests/png_file.h"
+#include "train/run_folder.h"
 
 namespace favor {
 namespace {
@@ -188,7 +188,7 @@ TEST_F(TrainCommand, RefusesDataThatChanged) {
 // What a report prints to repeat a run is what the tool understands.
 TEST_F(TrainCommand, ReportsPrintCommandsThatRun) {
   Train({"--no-tied", "--positions", "rotary"});
-  const std::string command = lab::CommandOf(lab::ReadRunFolder(run_).config, dir_ / "again");
+  const std::string command = cli::CommandOf(train::ReadRunFolder(run_).config, dir_ / "again");
   EXPECT_NE(command.find(" --no-tied"), std::string::npos) << command;
   ASSERT_TRUE(command.starts_with("favor "));
   const ToolResult result = RunToolUnder(
@@ -224,16 +224,16 @@ TEST_F(TrainCommand, LearnsPixels) {
 TEST_F(TrainCommand, RefusesWrongOptions) {
   run_ = dir_ / "out-of-nothing";
   ExpectError(RunTool(Words({"--width", "17"})), 2, "a multiple");
-  ExpectError(RunTool(Words({"--heads", "0"})), 2, "--heads: given 0");
+  ExpectError(RunTool(Words({"--heads", "0"})), 2, "--heads: given '0'");
   ExpectError(RunTool(Words({"--width", "many"})), 2, "--width: given 'many'");
   ExpectError(RunTool(Words({"--positions", "lerned"})), 2, "did you mean 'learned'");
   ExpectError(RunTool(Words({"--dropuot", "1"})), 2, "did you mean '--dropout'");
-  ExpectError(RunTool(Words({"--dropout", "1.5"})), 2, "--dropout: given 1.5");
+  ExpectError(RunTool(Words({"--dropout", "1.5"})), 2, "--dropout: given '1.5'");
   ExpectError(RunTool(Words({"--dropout", "nan"})), 2, "--dropout: given");
   ExpectError(RunTool(Words({"--length", "13"})), 2, "length: given 13, expected 12");
   ExpectError(RunTool(Words({"--max-length", "5"})), 2, "learned positions");
   ExpectError(RunTool(Words({"--task", "classify"})), 2, "expected causal");
-  ExpectError(RunTool(Words({"--epsilon", "0"})), 2, "--epsilon: given 0");
+  ExpectError(RunTool(Words({"--epsilon", "0"})), 2, "--epsilon: given '0'");
   ExpectError(RunTool(Words({"--data", "/dev/zero"})), 1, "expected a file");
   ExpectError(RunTool(Words({"--data", dir_ / "b\xff.txt"})), 2, "UTF-8");
   ExpectError(RunTool(Words({"--config", "/dev/zero"})), 1, "expected a file");
@@ -328,10 +328,10 @@ TEST_F(TrainCommand, StepsWithoutTargetsHaveNoLoss) {
       RunTool(Words({"--data", dir_ / "p.fasta", "--task", "masked", "--length", "4", "--batch",
                      "1", "--steps", "40", "--valid-share", "0.3", "--eval-batches", "0"}));
   ASSERT_EQ(result.status, 0) << result.err;
-  const lab::RunFolder folder = lab::ReadRunFolder(run_);
+  const train::RunFolder folder = train::ReadRunFolder(run_);
   EXPECT_GT(folder.steps.size(), 0u);
   EXPECT_LT(folder.steps.size(), 40u);
-  for (const lab::LogPoint& point : folder.steps) EXPECT_GT(point.loss, 0.1);
+  for (const train::LogPoint& point : folder.steps) EXPECT_GT(point.loss, 0.1);
 }
 
 // A run that breaks off has been saved where it was told to be.

@@ -23,14 +23,14 @@ std::string Digits(size_t count) {
 class TextData : public testing::Test {
  protected:
   TextData() { WriteText(path_, Digits(10000)); }
-  std::unique_ptr<Dataset> Open(const std::string& task) { return OpenData(path_, {.task = task}); }
+  std::unique_ptr<Dataset> Open(Task task) { return OpenData(path_, {.task = task}); }
 
   TempDir dir_;
   std::string path_ = dir_ / "text";
 };
 
 TEST_F(TextData, EachByteIsAskedForTheNext) {
-  const auto data = Open("causal");
+  const auto data = Open(Task::kCausal);
   EXPECT_EQ(data->vocab(), 258);
   const Batch batch = data->TrainBatch({.index = 3, .batch = 4, .length = 50});
   ASSERT_EQ(batch.tokens.size(), 200u);
@@ -55,7 +55,7 @@ TEST_F(TextData, EachByteIsAskedForTheNext) {
 // Every byte of the held-out parts but the first is asked for once, behind the one before it; no
 // window meets another part. 499 bytes: 12 windows of 40 and one of 19.
 TEST_F(TextData, HeldOutPartsAreReadOnceAndApart) {
-  const auto data = Open("causal");
+  const auto data = Open(Task::kCausal);
   const std::string text = Digits(10000);
   for (const auto& [split, begin] :
        std::map<Split, size_t>{{Split::kValid, 9000}, {Split::kTest, 9500}}) {
@@ -88,7 +88,7 @@ TEST_F(TextData, HeldOutPartsAreReadOnceAndApart) {
 
 // One order for every model and every size of batches.
 TEST_F(TextData, TheOrderOfEvaluationIsTheSameForAll) {
-  const auto data = Open("causal"), other = OpenData(path_, {.seed = 9});
+  const auto data = Open(Task::kCausal), other = OpenData(path_, {.seed = 9});
   std::vector<int32_t> one, three;
   for (int64_t i = 0; i < 12; ++i) {
     const Batch batch = data->EvalBatch(Split::kValid, {.index = i, .batch = 1, .length = 40});
@@ -103,7 +103,7 @@ TEST_F(TextData, TheOrderOfEvaluationIsTheSameForAll) {
 
 // Masked windows of 500 bytes: the last is padded, and nothing of the padding is asked for.
 TEST_F(TextData, ShortWindowsArePadded) {
-  const auto data = Open("masked");
+  const auto data = Open(Task::kMasked);
   ASSERT_EQ(data->Batches(Split::kValid, 100, 300), 1);
   const Batch batch = data->EvalBatch(Split::kValid, {.index = 0, .batch = 100, .length = 300});
   ASSERT_EQ(batch.batch, 2);
@@ -118,7 +118,7 @@ TEST_F(TextData, ShortWindowsArePadded) {
 
 // All splits together, each byte but three first ones asked for once.
 TEST_F(TextData, AllIsEverySplit) {
-  const auto data = Open("causal");
+  const auto data = Open(Task::kCausal);
   int64_t targets = 0;
   for (int64_t i = 0; i < data->Batches(Split::kAll, 7, 64); ++i) {
     for (const int32_t target :
@@ -130,7 +130,7 @@ TEST_F(TextData, AllIsEverySplit) {
 }
 
 TEST_F(TextData, MaskedTokensAreAskedFor) {
-  const auto data = Open("masked");
+  const auto data = Open(Task::kMasked);
   const Batch batch = data->TrainBatch({.index = 0, .batch = 100, .length = 200});
   double asked = 0, hidden = 0, same = 0;
   for (size_t i = 0; i < batch.tokens.size(); ++i) {
@@ -146,21 +146,20 @@ TEST_F(TextData, MaskedTokensAreAskedFor) {
 }
 
 TEST_F(TextData, RefusesWhatDoesNotFit) {
-  EXPECT_THROW(Open("classify"), Error);
-  EXPECT_THROW(Open("casual"), Error);
+  EXPECT_THROW(Open(Task::kClassify), Error);
   EXPECT_THROW(OpenData(dir_ / "none", {}), Error);
-  EXPECT_THROW(Open("causal")->Length(9000), Error);  // 9000 bytes to learn from
-  EXPECT_EQ(Open("causal")->Length(8999), 8999);
+  EXPECT_THROW(Open(Task::kCausal)->Length(9000), Error);  // 9000 bytes to learn from
+  EXPECT_EQ(Open(Task::kCausal)->Length(8999), 8999);
   WriteText(dir_ / "short", "abc");
   EXPECT_THROW(OpenData(dir_ / "short", {}), Error);
   WriteText(dir_ / "empty", "");
   EXPECT_THROW(OpenData(dir_ / "empty", {}), Error);
   WriteText(dir_ / "binary", std::string("ab\0c", 4) + Digits(1000));
   EXPECT_THROW(OpenData(dir_ / "binary", {}), Error);
-  EXPECT_EQ(OpenData(dir_ / "binary", {.format = {.kind = "text"}})->vocab(), 258);
+  EXPECT_EQ(OpenData(dir_ / "binary", {.format = {.kind = DataKind::kText}})->vocab(), 258);
   EXPECT_THROW(OpenData(path_ + "," + (dir_ / "binary"), {}), Error);  // any of several
-  EXPECT_THROW(OpenData(path_, {.format = {.split_by = "records"}}), Error);
-  EXPECT_THROW(OpenData(path_, {.format = {.split_by = "blocks"}}), Error);  // too short
+  EXPECT_THROW(OpenData(path_, {.format = {.split_by = SplitRule::kRecords}}), Error);
+  EXPECT_THROW(OpenData(path_, {.format = {.split_by = SplitRule::kBlocks}}), Error);  // too short
 }
 
 TEST(Copy, AsksForWhatStoodBefore) {
@@ -256,7 +255,7 @@ int32_t Calculate(const std::vector<int32_t>& tokens) {
 }
 
 TEST(Listops, LabelsAreTheResults) {
-  const auto data = OpenData("task:listops,length=60,depth=5", {.task = "classify"});
+  const auto data = OpenData("task:listops,length=60,depth=5", {.task = Task::kClassify});
   EXPECT_EQ(data->classes(), 10);
   const Batch batch = data->TrainBatch({.index = 0, .batch = 200, .length = 60});
   size_t longest = 0;
@@ -282,8 +281,7 @@ TEST(Generated, SplitsAndSeedsDiffer) {
   EXPECT_NE(tokens, other->TrainBatch(request).tokens);
 }
 
-void ExpectRefused(const std::string& source, const std::string& says,
-                   const std::string& task = "causal") {
+void ExpectRefused(const std::string& source, const std::string& says, Task task = Task::kCausal) {
   try {
     OpenData(source, {.task = task});
     FAIL() << source;
@@ -302,7 +300,7 @@ TEST(Generated, RefusesWhatCannotBe) {
   ExpectRefused("task:copy,", "unknown key");
   ExpectRefused("task:copy,length=3,length=4", "stands twice");
   ExpectRefused("task:recall,pairs=9,symbols=8", "one a pair");
-  ExpectRefused("task:copy", "expected causal", "masked");
+  ExpectRefused("task:copy", "expected causal", Task::kMasked);
   ExpectRefused("task:listops", "expected classify");
   EXPECT_THROW(OpenData("task:copy", {})->Length(63), Error);
 }

@@ -20,15 +20,17 @@ TEST_F(Divisions, FewLongRecordsAreDividedByPlace) {
     return letters;
   };
   const std::string one = genome(1, 20000);
-  for (const char* layout : {"join", "clip", "crop"}) {
-    const auto data = Open(">g\n" + one + "\n", {.format = {.alphabet = "dna", .layout = layout}});
-    EXPECT_EQ(data->SplitBy(), "place");
+  for (const Layout layout : {Layout::kJoin, Layout::kClip, Layout::kCrop}) {
+    const auto data =
+        Open(">g\n" + one + "\n", {.format = {.alphabet = Alphabet::kDna, .layout = layout}});
+    EXPECT_EQ(data->SplitBy(), SplitRule::kPlace);
     EXPECT_EQ(data->Length(512), 512);
     // One end token more in a stream.
-    EXPECT_EQ(data->Summary(Split::kTrain).tokens, std::string(layout) == "join" ? 18001 : 18000);
+    EXPECT_EQ(data->Summary(Split::kTrain).tokens, layout == Layout::kJoin ? 18001 : 18000);
     EXPECT_EQ(data->Summary(Split::kAll).tokens, 20000);
   }
-  const auto data = Open(">g\n" + one + "\n", {.format = {.alphabet = "dna", .layout = "join"}});
+  const auto data =
+      Open(">g\n" + one + "\n", {.format = {.alphabet = Alphabet::kDna, .layout = Layout::kJoin}});
   // Training reads the beginning alone, up to its last token: 18001 of 20001, in windows of 17991.
   std::set<size_t> ends;
   for (int64_t i = 0; i < 100; ++i) {
@@ -45,9 +47,11 @@ TEST_F(Divisions, FewLongRecordsAreDividedByPlace) {
   std::string five;
   for (uint64_t i = 0; i < 5; ++i)
     five += ">g" + std::to_string(i) + "\n" + genome(i, 10000 + i) + "\n";
-  EXPECT_EQ(Open(five, {.format = {.alphabet = "dna", .layout = "join"}})->Length(512), 512);
+  EXPECT_EQ(
+      Open(five, {.format = {.alphabet = Alphabet::kDna, .layout = Layout::kJoin}})->Length(512),
+      512);
   // Many short records are divided as before, few of them too.
-  EXPECT_EQ(Open(">a\nACD\n>b\nEFG\n", {.format = kAllToTrain})->SplitBy(), "records");
+  EXPECT_EQ(Open(">a\nACD\n>b\nEFG\n", {.format = kAllToTrain})->SplitBy(), SplitRule::kRecords);
   ExpectRefused(">a\n" + genome(1, 200) + "\n", "expected alphabet dna");
 }
 
@@ -58,9 +62,11 @@ TEST_F(Divisions, BlocksAreHeldOutEverywhere) {
   std::string letters(40 * 8192 - 1, 'A');  // and the end token
   for (size_t i = 0; i < letters.size(); ++i)
     letters[i] = kBases[RandomStream(3, "blocks").Bits(i) % 4];
-  const DataOptions options{.format = {.alphabet = "dna", .layout = "join", .split_by = "blocks"}};
+  const DataOptions options{.format = {.alphabet = Alphabet::kDna,
+                                       .layout = Layout::kJoin,
+                                       .split_by = SplitRule::kBlocks}};
   const auto data = Open(">g\n" + letters + "\n", options);
-  EXPECT_EQ(data->SplitBy(), "blocks");
+  EXPECT_EQ(data->SplitBy(), SplitRule::kBlocks);
   EXPECT_EQ(data->Summary(Split::kValid).tokens, 8192);
   EXPECT_EQ(data->Summary(Split::kTest).tokens, 8192);
   EXPECT_EQ(data->Summary(Split::kTrain).tokens, 38 * 8192 - 1);
@@ -89,7 +95,7 @@ TEST_F(Divisions, BlocksAreHeldOutEverywhere) {
   }
   EXPECT_THROW(Open(">g\n" + letters.substr(1) + "\n", options), Error);
   DataOptions clipped = options;
-  clipped.format.layout = "clip";
+  clipped.format.layout = Layout::kClip;
   EXPECT_THROW(Open(">g\n" + letters + "\n", clipped), Error);
 }
 

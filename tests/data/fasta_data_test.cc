@@ -37,7 +37,7 @@ TEST_F(FastaData, MasksLettersAlone) {
   std::string text;
   for (uint64_t i = 0; i < 100; ++i)
     text += ">r" + std::to_string(i) + "\n" + RandomSequence(i, 1 + i) + "\n";
-  const auto data = Open(text, {.task = "masked", .format = kAllToTrain});
+  const auto data = Open(text, {.task = Task::kMasked, .format = kAllToTrain});
   const Batch batch = data->EvalBatch(Split::kTrain, {.index = 0, .batch = 100, .length = 80});
   std::multiset<size_t> lengths, expected;
   for (size_t row = 0; row < 100; ++row) {
@@ -61,8 +61,8 @@ TEST_F(FastaData, MasksLettersAlone) {
 }
 
 TEST_F(FastaData, JoinsRecordsWithAnEndBetween) {
-  const auto data =
-      Open(">a\nAC\n>b\nD\n>c\nEFA\n", {.format = {.layout = "join", .valid = 0, .test = 0}});
+  const auto data = Open(">a\nAC\n>b\nD\n>c\nEFA\n",
+                         {.format = {.layout = Layout::kJoin, .valid = 0, .test = 0}});
   const Batch batch = data->EvalBatch(Split::kTrain, {.index = 0, .batch = 1, .length = 8});
   ASSERT_EQ(batch.batch, 1);
   EXPECT_EQ(batch.tokens, (Tokens{0, 1, kEnd, 2, kEnd, 3, 4, 0}));
@@ -74,7 +74,7 @@ TEST_F(FastaData, JoinsRecordsWithAnEndBetween) {
 // Pieces of records: training begins anywhere, evaluation reads all pieces.
 TEST_F(FastaData, CropsRecordsAtRandomPlaces) {
   const auto data =
-      Open(">a\nACDEF\n>b\nAC\n", {.format = {.layout = "crop", .valid = 0, .test = 0}});
+      Open(">a\nACDEF\n>b\nAC\n", {.format = {.layout = Layout::kCrop, .valid = 0, .test = 0}});
   ASSERT_EQ(data->Batches(Split::kTrain, 9, 2), 1);
   EXPECT_EQ(Rows(data->EvalBatch(Split::kTrain, {.index = 0, .batch = 9, .length = 2})),
             (std::multiset<Row>{{{kBegin, 0}, {0, 1}},
@@ -85,7 +85,8 @@ TEST_F(FastaData, CropsRecordsAtRandomPlaces) {
   std::map<Row, int> seen;
   const auto only =
       Open(">a\nACDEF\n>v\nMMMM\n>w\nWW\n>x\nKKK\n>y\nLL\n",
-           {.format = {.layout = "crop", .split_by = "place", .valid = 0.4, .test = 0}});
+           {.format = {
+                .layout = Layout::kCrop, .split_by = SplitRule::kPlace, .valid = 0.4, .test = 0}});
   for (int64_t i = 0; i < 3000; ++i) {
     for (const Row& row : Rows(only->TrainBatch({.index = i, .batch = 1, .length = 4})))
       ++seen[row];
@@ -116,8 +117,9 @@ TEST_F(FastaData, ReplacementsAreAsFrequentAsInTraining) {
     }
     text += "\n";
   }
-  const auto data =
-      Open(text, {.task = "masked", .format = {.split_by = "place", .valid = 0.05, .test = 0}});
+  const auto data = Open(
+      text,
+      {.task = Task::kMasked, .format = {.split_by = SplitRule::kPlace, .valid = 0.05, .test = 0}});
   std::array<double, 20> replaced{};
   double all = 0;
   for (int64_t i = 0; i < 300; ++i) {
@@ -158,7 +160,7 @@ TEST_F(FastaData, SeveralFilesAreOne) {
 
 TEST_F(FastaData, ReadsDnaAndGzip) {
   const std::string text = ">a\nACGTN\n";
-  const DataOptions dna{.format = {.alphabet = "dna", .valid = 0, .test = 0}};
+  const DataOptions dna{.format = {.alphabet = Alphabet::kDna, .valid = 0, .test = 0}};
   const auto plain = Open(text, dna);
   EXPECT_EQ(plain->vocab(), 19);
   EXPECT_EQ(plain->Unit(), "base");

@@ -23,8 +23,8 @@ std::ostream& operator<<(std::ostream& out, const Seen& seen) {
   return out << '>' << seen.name << " (" << seen.line << ") " << seen.letters;
 }
 
-std::vector<Seen> ReadAll(io::ByteStream& stream, const std::string& alphabet) {
-  const auto letters = OpenAlphabet(alphabet);
+std::vector<Seen> ReadAll(io::ByteStream& stream, Alphabet alphabet) {
+  const auto letters = LettersOf(alphabet);
   FastaReader reader(stream, *letters);
   std::vector<Seen> all;
   for (FastaRecord record; reader.Next(record);) {
@@ -36,13 +36,13 @@ std::vector<Seen> ReadAll(io::ByteStream& stream, const std::string& alphabet) {
   return all;
 }
 
-std::vector<Seen> Read(const std::string& text, const std::string& alphabet = "protein") {
+std::vector<Seen> Read(const std::string& text, Alphabet alphabet = Alphabet::kProtein) {
   io::ByteStream stream(text, "x.fa");
   return ReadAll(stream, alphabet);
 }
 
 void ExpectRefused(const std::string& text, const std::string& what,
-                   const std::string& alphabet = "protein") {
+                   Alphabet alphabet = Alphabet::kProtein) {
   try {
     Read(text, alphabet);
     ADD_FAILURE() << "accepted, expected: " << what;
@@ -73,7 +73,7 @@ TEST(Fasta, ReadsOverBlankLines) {
 
 TEST(Fasta, KnowsEveryLetterOfBothAlphabets) {
   EXPECT_EQ(Read(">a\nACDEFGHIKLMNPQRSTVWYBZXUO\n")[0].letters, "ACDEFGHIKLMNPQRSTVWYBZXUO");
-  EXPECT_EQ(Read(">a\nacgtnryswkmbdhv\n", "dna")[0].letters, "ACGTNRYSWKMBDHV");
+  EXPECT_EQ(Read(">a\nacgtnryswkmbdhv\n", Alphabet::kDna)[0].letters, "ACGTNRYSWKMBDHV");
 }
 
 TEST(Fasta, RefusesRecordsThatAreNone) {
@@ -113,7 +113,7 @@ TEST(Fasta, SaysWhereALetterIsWrong) {
   ExpectRefused(">a\nMKE\n",
                 "record 'a', line 2, column 3: given 'E', expected a letter of the dna alphabet "
                 "(ACGTNRYSWKMBDHV)",
-                "dna");
+                Alphabet::kDna);
   ExpectRefused(std::string(">a\nMK\0V\n", 8),
                 "record 'a', line 2, column 3: given '\\x00', " + protein);
 }
@@ -151,7 +151,8 @@ TEST(Fasta, PiecesOfAStreamAreNotSeen) {
         if (gzip && shift % 8 != 0) continue;
         WriteText(dir / "x.fa", gzip ? Gzip(text) : text);
         io::ByteStream stream(dir / "x.fa");
-        EXPECT_TRUE(ReadAll(stream, "protein") == expected) << shift << (gzip ? ", gzip" : "");
+        EXPECT_TRUE(ReadAll(stream, Alphabet::kProtein) == expected)
+            << shift << (gzip ? ", gzip" : "");
       }
     }
   }
@@ -162,7 +163,7 @@ TEST(Fasta, ColumnsGoOnOverPieces) {
   WriteText(dir / "x.fa", ">a\n" + std::string(700000, 'M') + "?\n");
   io::ByteStream stream(dir / "x.fa");
   try {
-    ReadAll(stream, "protein");
+    ReadAll(stream, Alphabet::kProtein);
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("record 'a', line 2, column 700001: given '?'"),

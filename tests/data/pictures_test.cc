@@ -75,7 +75,7 @@ TEST_F(Pictures, PixelsFollowABeginToken) {
 }
 
 TEST_F(Pictures, MaskedPixelsAreAskedFor) {
-  const auto data = OpenData(Array(200, "(200, 10, 10)", 100), {.task = "masked"});
+  const auto data = OpenData(Array(200, "(200, 10, 10)", 100), {.task = Task::kMasked});
   const int64_t length = data->Length(0);
   ASSERT_EQ(length, 100);
   const Batch batch = data->TrainBatch({.index = 0, .batch = 50, .length = length});
@@ -192,9 +192,9 @@ TEST_F(Pictures, RefusesArraysThatAreNone) {
   refused("|u1", "(2, 2, 2)", 7, "truncated");
   WriteText(dir_ / "a.npy", "text");
   ExpectRefused(dir_ / "a.npy", "a.npy: not an npy file");
-  ExpectRefused("/dev/zero", "expected a file", {.format = {.kind = "pictures"}});
+  ExpectRefused("/dev/zero", "expected a file", {.format = {.kind = DataKind::kPictures}});
   WriteText(dir_ / "plain", "some text");
-  ExpectRefused(dir_ / "plain", "not a PNG file", {.format = {.kind = "pictures"}});
+  ExpectRefused(dir_ / "plain", "not a PNG file", {.format = {.kind = DataKind::kPictures}});
   ExpectRefused(Array(2, "(2, 2, 2)", 4), "held_out", {.format = {.held_out = "list"}});
 }
 

@@ -326,8 +326,9 @@ TEST_F(SentencePiece, ReadsAFileThroughAModel) {
   for (const Split split : {Split::kTrain, Split::kValid, Split::kTest})
     characters += bytes->Summary(split).characters;
   EXPECT_EQ(sum.characters, characters);
-  const Batch masked = OpenData(*dir / "data", {.task = "masked", .format = {.tokenizer = Model()}})
-                           ->TrainBatch({.index = 0, .batch = 4, .length = 64});
+  const Batch masked =
+      OpenData(*dir / "data", {.task = Task::kMasked, .format = {.tokenizer = Model()}})
+          ->TrainBatch({.index = 0, .batch = 4, .length = 64});
   for (const int32_t token : masked.tokens) EXPECT_LE(token, result.pieces);
 }
 

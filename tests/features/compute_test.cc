@@ -110,7 +110,7 @@ std::vector<FeatureOptions> AllOptions() {
   std::vector<FeatureOptions> all;
   for (const FeatureMapInfo& map : Maps()) {
     for (const ProjectionInfo& projection : Projections()) {
-      if (projection.name == "none" && map.kernel != "generalized") continue;
+      if (projection.name == "none" && map.kernel != KernelFamily::kGeneralized) continue;
       all.push_back({.map = std::string(map.name),
                      .projection = std::string(projection.name),
                      .features = 19});

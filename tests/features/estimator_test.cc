@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/estimate.h"
+#include "experiments/estimate.h"
 
 namespace favor {
 namespace {
@@ -17,7 +17,7 @@ using Vector = std::vector<double>;
 
 std::string Label(const FeatureOptions& options) {
   std::string label = options.map + "_" + options.projection;
-  if (options.omega_norm) label.append("_").append(Name(*options.omega_norm));
+  if (options.omega_norm != OmegaNorm::kMap) label.append("_").append(Name(options.omega_norm));
   std::replace(label.begin(), label.end(), '-', '_');
   return label;
 }
@@ -33,7 +33,8 @@ void ExpectUnbiased(const FeatureOptions& options, const Vector& x, const Vector
   const auto plan = FeaturePlan::Draw(options, 1, static_cast<int64_t>(x.size()), 0);
   const auto kernel = plan.Kernel(x, y);
   ASSERT_TRUE(kernel.has_value());
-  const lab::Estimate estimate = lab::MeasureEstimator(options, x, y, draws, context);
+  const experiments::Estimate estimate =
+      experiments::MeasureEstimator(options, x, y, draws, context);
   EXPECT_NEAR(estimate.mean, *kernel,
               4 * estimate.standard_error + AllowedBias(options.projection) * std::fabs(*kernel))
       << "standard error " << estimate.standard_error;
@@ -53,7 +54,7 @@ TEST_P(Unbiased, MeanIsTheKernel) {
     x[0] = 1.0;
     y[0] = 0.5;
   } else {
-    std::tie(x, y) = lab::GenericPair(16, 0.75 / std::cos(0.4), 0.8, 3);
+    std::tie(x, y) = experiments::GenericPair(16, 0.75 / std::cos(0.4), 0.8, 3);
   }
   ExpectUnbiased(GetParam().options, x, y, 24000);
 }
@@ -96,7 +97,7 @@ TEST(Orthogonal, IsUnbiasedForFlatVectors) {
 TEST(Structured, IsRightForDimensionsThatAreNoPowerOfTwo) {
   for (const char* projection : {"hadamard", "givens"}) {
     for (const char* map : {"positive", "regularized", "oprf", "trigonometric"}) {
-      const auto [x, y] = lab::GenericPair(24, 0.6, 0.9, 5);
+      const auto [x, y] = experiments::GenericPair(24, 0.6, 0.9, 5);
       ExpectUnbiased({.map = map, .projection = projection, .features = 32}, x, y, 8000);
     }
   }
@@ -122,11 +123,12 @@ class Variance : public testing::TestWithParam<VarianceCase> {};
 // d = 8, ‖x + y‖ ≤ 1: measured and predicted mean squared error within 5 %.
 TEST_P(Variance, IsWhatTheFormulaSays) {
   const auto& [options, norm, angle] = GetParam();
-  const auto [x, y] = lab::GenericPair(8, norm, angle, 9);
+  const auto [x, y] = experiments::GenericPair(8, norm, angle, 9);
   const Context context({.seed = 5});
   const auto predicted = FeaturePlan::Draw(options, 1, 8, 0).ExpectedMse(x, y);
   ASSERT_TRUE(predicted.has_value());
-  const lab::Estimate estimate = lab::MeasureEstimator(options, x, y, 60000, context);
+  const experiments::Estimate estimate =
+      experiments::MeasureEstimator(options, x, y, 60000, context);
   EXPECT_NEAR(estimate.variance / *predicted, 1, 0.05) << "predicted " << *predicted;
 }
 
@@ -152,7 +154,7 @@ std::vector<VarianceCase> VarianceCases() {
     }
   }
   for (const FeatureMapInfo& map : Maps()) {
-    if (map.kernel == "generalized") {
+    if (map.kernel == KernelFamily::kGeneralized) {
       cases.push_back(
           {{.map = std::string(map.name), .projection = "gaussian", .features = 8}, 0.6, 1.3});
     }
@@ -168,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(Estimators, Variance, testing::ValuesIn(VarianceCases()
                          });
 
 TEST(Variance, OrthogonalIsBelowIndependentAndHyperbolicBelowPositive) {
-  const auto [x, y] = lab::GenericPair(8, 0.6, 1.0, 1);
+  const auto [x, y] = experiments::GenericPair(8, 0.6, 1.0, 1);
   const auto mse = [&, &x = x, &y = y](const char* map, const char* projection) {
     return *FeaturePlan::Draw({.map = map, .projection = projection, .features = 8}, 1, 8, 0)
                 .ExpectedMse(x, y);
@@ -180,12 +182,12 @@ TEST(Variance, OrthogonalIsBelowIndependentAndHyperbolicBelowPositive) {
 }
 
 TEST(MeasureEstimator, GivesTheSameBitsForAnyNumberOfThreads) {
-  const auto [x, y] = lab::GenericPair(8, 0.6, 1.0, 1);
+  const auto [x, y] = experiments::GenericPair(8, 0.6, 1.0, 1);
   const auto run = [&, &x = x, &y = y](int threads) {
-    return lab::MeasureEstimator({.features = 8}, x, y, 1000,
-                                 Context({.threads = threads, .seed = 3}));
+    return experiments::MeasureEstimator({.features = 8}, x, y, 1000,
+                                         Context({.threads = threads, .seed = 3}));
   };
-  const lab::Estimate one = run(1);
+  const experiments::Estimate one = run(1);
   for (const int threads : {2, 3, 8, 16}) {
     EXPECT_EQ(run(threads).mean, one.mean);
     EXPECT_EQ(run(threads).variance, one.variance);

@@ -8,8 +8,6 @@
 namespace favor {
 namespace {
 
-using kernels::Activation;
-
 TEST(Activation, FastEqualsReferenceAndItsSlope) {
   const Context context({.threads = 1});
   constexpr int64_t kCount = 4001;

@@ -89,7 +89,7 @@ TEST_F(LayerGradients, EmbeddingWithRepeatedTokens) {
 }
 
 TEST_F(LayerGradients, FeedForward) {
-  for (const auto activation : {kernels::Activation::kGelu, kernels::Activation::kRelu}) {
+  for (const auto activation : {Activation::kGelu, Activation::kRelu}) {
     parameters_ = ParameterSet({.seed = 3, .type = DataType::kF64});
     layers::FeedForward layer(parameters_, "ff", 5, 9, activation, 0.7);
     Shake();

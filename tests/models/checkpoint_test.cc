@@ -71,7 +71,7 @@ TEST_F(CheckpointFile, ModelsAreSavedAndLoaded) {
   for (const int64_t classes : {0, 3}) {
     ModelConfig config = SmallConfig(/*causal=*/classes == 0);
     config.classes = classes;
-    config.positions = "rotary";
+    config.positions = Positions::kRotary;
     config.width = 16;
     config.features = {.map = "oprf", .features = 12, .shared_omega = true, .oprf_a = {-0.5}};
     Model model(config, 9);

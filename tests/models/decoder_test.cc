@@ -1,4 +1,5 @@
 // A context that grows: the same logits as the model's own parallel pass, at every position.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +47,8 @@ void ExpectSameAsParallel(const ModelConfig& config, int64_t length, int64_t pie
 
 TEST(Decoder, TokenByTokenEqualsTheParallelPass) {
   for (const char* attention : {"linear", "exact", "identity", "uniform"}) {
-    for (const char* positions : {"learned", "sinusoidal", "rotary"}) {
+    for (const Positions positions :
+         {Positions::kLearned, Positions::kSinusoidal, Positions::kRotary}) {
       for (const int64_t taps : {0, 3}) {
         ModelConfig config = DecoderConfig();
         config.attention = attention;
@@ -54,9 +56,9 @@ TEST(Decoder, TokenByTokenEqualsTheParallelPass) {
         config.max_length = 40;
         config.convolution = taps;
         config.kv_heads = taps == 0 ? 0 : 2;
-        config.norm = taps == 0 ? "pre" : "post";
+        config.norm = taps == 0 ? Norm::kPre : Norm::kPost;
         ExpectSameAsParallel(config, 40, 1,
-                             std::string(attention) + " " + positions + std::to_string(taps));
+                             fmt::format("{} {}{}", attention, Name(positions), taps));
       }
     }
   }
@@ -118,7 +120,7 @@ TEST(Decoder, ClonesGoTheirOwnWay) {
 // other.
 TEST(Decoder, TwoThreadsShareOneModel) {
   for (const char* attention : {"linear", "exact"}) {
-    for (const char* positions : {"rotary", "sinusoidal"}) {
+    for (const Positions positions : {Positions::kRotary, Positions::kSinusoidal}) {
       ModelConfig config = DecoderConfig();
       config.attention = attention;
       config.positions = positions;
@@ -140,8 +142,8 @@ TEST(Decoder, TwoThreadsShareOneModel) {
       std::thread other([&] { first_again = read(1); });
       for (int i = 0; i < 3; ++i) second_again = read(37);
       other.join();
-      EXPECT_EQ(first, first_again) << attention << " " << positions;
-      EXPECT_EQ(second, second_again) << attention << " " << positions;
+      EXPECT_EQ(first, first_again) << attention << " " << Name(positions);
+      EXPECT_EQ(second, second_again) << attention << " " << Name(positions);
     }
   }
 }
@@ -187,10 +189,10 @@ TEST_F(DecoderFile, AnEarlierContextReplacesALongerOne) {
       decoder.Read(std::span(tokens).subspan(at, std::min(piece, end - at)));
   };
   for (const char* attention : {"linear", "exact", "uniform"}) {
-    for (const char* positions : {"rotary", "sinusoidal", "learned"}) {
+    for (const Positions positions :
+         {Positions::kRotary, Positions::kSinusoidal, Positions::kLearned}) {
       for (const size_t piece : {size_t{1}, size_t{40}, size_t{90}}) {
-        SCOPED_TRACE(std::string(attention) + " " + positions + ", " + std::to_string(piece) +
-                     " at a time");
+        SCOPED_TRACE(fmt::format("{} {}, {} at a time", attention, Name(positions), piece));
         ModelConfig config = DecoderConfig();
         config.attention = attention;
         config.positions = positions;
@@ -284,7 +286,7 @@ TEST_F(DecoderFile, EveryOptionMakesAnotherModel) {
     return false;
   };
   EXPECT_FALSE(refused([](auto&) {}));
-  EXPECT_TRUE(refused([](auto& c) { c.activation = "relu"; }));
+  EXPECT_TRUE(refused([](auto& c) { c.activation = Activation::kRelu; }));
   EXPECT_TRUE(refused([](auto& c) { c.features.shared_omega = true; }));
   EXPECT_TRUE(refused([](auto& c) { c.features.omega_norm = OmegaNorm::kSqrtD; }));
   EXPECT_TRUE(refused([](auto& c) { c.features.map = "relu"; }));
@@ -293,7 +295,7 @@ TEST_F(DecoderFile, EveryOptionMakesAnotherModel) {
 TEST(Decoder, RefusesWhatItCannotRead) {
   const Context context({.threads = 1});
   ModelConfig config = DecoderConfig();
-  config.positions = "learned";
+  config.positions = Positions::kLearned;
   config.max_length = 10;
   Model model(config, 1);
   Decoder decoder(model, context);
@@ -354,7 +356,7 @@ TEST_F(DecoderFile, AContextThatBrokeOffIsNotGoneOnWith) {
 TEST(Decoder, SaysHowManyTokensLearnedPositionsHold) {
   const Context context({.threads = 1});
   ModelConfig config = DecoderConfig();
-  config.positions = "learned";
+  config.positions = Positions::kLearned;
   config.max_length = 700;
   const Model model(config, 5);
   Decoder decoder(model, context);

@@ -42,22 +42,22 @@ std::vector<GradientCase> Cases() {
       if (map.name == "identity") c.features.projection = "none";
     });
   }
-  add("post_norm", [](ModelConfig& c) { c.norm = "post"; });
+  add("post_norm", [](ModelConfig& c) { c.norm = Norm::kPost; });
   add("rotary_grouped", [](ModelConfig& c) {
-    c.positions = "rotary";
+    c.positions = Positions::kRotary;
     c.kv_heads = 1;
   });
   add("sinusoidal_untied_relu", [](ModelConfig& c) {
-    c.positions = "sinusoidal";
+    c.positions = Positions::kSinusoidal;
     c.tied = false;
-    c.activation = "relu";
+    c.activation = Activation::kRelu;
   });
   add("convolution", [](ModelConfig& c) { c.convolution = 3; });
-  add("no_positions", [](ModelConfig& c) { c.positions = "none"; });
+  add("no_positions", [](ModelConfig& c) { c.positions = Positions::kNone; });
   add(
       "dropout", [](ModelConfig&) {}, 0.2);
   add(
-      "dropout_post_norm", [](ModelConfig& c) { c.norm = "post"; }, 0.2);
+      "dropout_post_norm", [](ModelConfig& c) { c.norm = Norm::kPost; }, 0.2);
   ModelConfig classifier = SmallConfig(/*causal=*/false);
   classifier.classes = 3;
   cases.push_back({"classifier", classifier});
@@ -129,7 +129,7 @@ bool SameGradients(Network& a, Network& b) {
 
 TEST(NetworkGradients, RecomputingGivesTheSameBits) {
   const Context context({.threads = 2});
-  for (const char* norm : {"pre", "post"}) {
+  for (const Norm norm : {Norm::kPre, Norm::kPost}) {
     ModelConfig config = SmallConfig();
     config.layers = 3;
     config.norm = norm;

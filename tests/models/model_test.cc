@@ -8,8 +8,10 @@
 #include <set>
 #include <thread>
 
+#include "core/json.h"
 #include "favor/attention.h"
 #include "favor/error.h"
+#include "models/config_fields.h"
 #include "models/network.h"
 #include "tests/models/small_models.h"
 
@@ -19,8 +21,9 @@ namespace {
 // The first loss is that of a guess, ln(vocab), tied or not, whatever the positions and the norm.
 TEST(Model, BeginsAtChance) {
   const Context context({.threads = 1});
-  for (const char* positions : {"learned", "rotary", "sinusoidal", "none"}) {
-    for (const char* norm : {"pre", "post"}) {
+  for (const Positions positions :
+       {Positions::kLearned, Positions::kRotary, Positions::kSinusoidal, Positions::kNone}) {
+    for (const Norm norm : {Norm::kPre, Norm::kPost}) {
       for (const bool tied : {true, false}) {
         ModelConfig config;
         config.vocab = 29;
@@ -37,7 +40,7 @@ TEST(Model, BeginsAtChance) {
           batch.targets.push_back(static_cast<int32_t>(stream.Uniform(2 * i + 1) * 25));
         }
         EXPECT_NEAR(model.Evaluate(batch, context).MeanLoss(), std::log(29.0), 0.25)
-            << positions << " " << norm << (tied ? " tied" : "");
+            << Name(positions) << " " << Name(norm) << (tied ? " tied" : "");
       }
     }
   }
@@ -46,11 +49,12 @@ TEST(Model, BeginsAtChance) {
 TEST(Model, NoTokenSeesTheFuture) {
   const Context context({.threads = 2});
   for (const std::string_view attention : AttentionNames()) {
-    for (const char* positions : {"learned", "rotary", "sinusoidal"}) {
+    for (const Positions positions :
+         {Positions::kLearned, Positions::kRotary, Positions::kSinusoidal}) {
       ModelConfig config = SmallConfig();
       config.attention = attention;
       config.positions = positions;
-      config.convolution = positions == std::string("learned") ? 0 : 3;
+      config.convolution = positions == Positions::kLearned ? 0 : 3;
       Model model(config, 1);
       Batch batch = SmallBatch(config);
       const Tensor before = model.Logits(batch, context);
@@ -60,7 +64,7 @@ TEST(Model, NoTokenSeesTheFuture) {
       for (int64_t i = 0; i < 6 * 7; ++i) {
         const double change = std::fabs(before.Data<float>()[i] - after.Data<float>()[i]);
         if (i < 3 * 7) {
-          EXPECT_LT(change, 1e-5) << attention << " " << positions << " " << i;
+          EXPECT_LT(change, 1e-5) << attention << " " << Name(positions) << " " << i;
         } else {
           moved = std::max(moved, change);
         }
@@ -154,7 +158,7 @@ TEST(Model, ParametersAreNamedAndCounted) {
 
 TEST(Model, AnswersSeveralThreadsAtOnce) {
   ModelConfig config = SmallConfig();
-  config.positions = "rotary";
+  config.positions = Positions::kRotary;
   const Model model(config, 1);
   const auto losses = [&](int64_t batch) {
     const Context context({.threads = 1});
@@ -193,11 +197,20 @@ TEST(Model, PresetsHaveTheSizesOfThePaper) {
     EXPECT_EQ(config.layers, layers);
     EXPECT_EQ(config.ff, ff);
     EXPECT_EQ(config.width, width);
+    EXPECT_EQ(config.features.features, 256);
   };
   expect("small", 1, 6, 64, 64);
   expect("regular", 8, 6, 2048, 512);
   expect("protein", 8, 36, 1024, 512);
-  EXPECT_THROW(Preset("huge"), Error);
+  EXPECT_EQ(PresetNames().size(), 4u);
+  // tiny is what a config begins with.
+  EXPECT_EQ(models::ToJson(Preset("tiny")), models::ToJson({}));
+  try {
+    Preset("regullar");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "preset: unknown name 'regullar' (did you mean 'regular'?)");
+  }
 }
 
 TEST(Model, MemoryIsLinearInLengthAndLessWithRecomputing) {
@@ -233,12 +246,13 @@ TEST(Model, RefusesConfigsThatCannotBe) {
   ExpectRefused(with([](auto& c) { c.heads = 4, c.kv_heads = 3; }), "a divisor");
   ExpectRefused(with([](auto& c) { c.vocab = 0; }), "vocab");
   ExpectRefused(with([](auto& c) { c.max_length = 0; }), "max_length");
-  ExpectRefused(with([](auto& c) { c.positions = "lerned"; }), "did you mean 'learned'");
   ExpectRefused(with([](auto& c) { c.attention = "softmax"; }), "attention");
+  ExpectRefused(with([](auto& c) { c.attention = "linaer"; }), "did you mean 'linear'");
   ExpectRefused(with([](auto& c) { c.features.map = "positiv"; }), "did you mean 'positive'");
-  ExpectRefused(with([](auto& c) { c.positions = "rotary", c.width = 6; }), "even");
-  ExpectRefused(with([](auto& c) { c.positions = "sinusoidal", c.width = 9, c.heads = 1; }),
-                "even");
+  ExpectRefused(with([](auto& c) { c.positions = Positions::kRotary, c.width = 6; }), "even");
+  ExpectRefused(
+      with([](auto& c) { c.positions = Positions::kSinusoidal, c.width = 9, c.heads = 1; }),
+      "even");
   ExpectRefused(with([](auto& c) { c.classes = 2; }), "an encoder");
 }
 

@@ -133,7 +133,7 @@ TEST(Generate, RefusesDecodersWithoutAPromptAndOtherVocabularies) {
 TEST(Generate, ReadsAllTokensButTheLast) {
   const Context context({.threads = 1});
   ModelConfig config = DecoderConfig();
-  config.positions = "learned";
+  config.positions = Positions::kLearned;
   config.max_length = 12;
   const Model model(config, 5);
   Decoder decoder(model, context);

@@ -52,7 +52,7 @@ inline ModelConfig DecoderConfig() {
   config.heads = 4;
   config.ff = 48;
   config.features.features = 24;
-  config.positions = "rotary";
+  config.positions = Positions::kRotary;
   return config;
 }
 

@@ -3,14 +3,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "favor/error.h"
 #include "favor/train.h"
+#include "train/config_fields.h"
 
 namespace favor {
 namespace {
 
 TEST(RunConfigJson, ComesBackAsItWas) {
-  RunConfig config{.data = "a \"file\" with\nlines", .task = "masked"};
+  RunConfig config{.data = "a \"file\" with\nlines", .task = Task::kMasked};
   config.model = Preset("small");
   config.model.causal = false;
   config.model.vocab = 33;
@@ -28,6 +30,42 @@ TEST(RunConfigJson, ComesBackAsItWas) {
   EXPECT_EQ(back.model.features.omega_norm, OmegaNorm::kSqrtD);
   EXPECT_EQ(back.training.learning_rate, 1.0 / 3);
   EXPECT_EQ(back.training.seed, INT64_MAX);
+}
+
+// All values of all enums, and names of entries of tables: through the file and through options.
+TEST(RunConfigJson, EveryChoiceComesBack) {
+  RunConfig config;
+  const std::vector<Field> fields = train::RunFields(config);
+  int seen = 0;
+  for (const Field& field : fields) {
+    std::span<const std::string_view> names;
+    if (const auto* choice = std::get_if<ChoiceField>(&field.value)) names = choice->names;
+    if (const auto* entry = std::get_if<NameField>(&field.value)) names = entry->names;
+    const std::string key(field.key);
+    for (const std::string_view name : names) {
+      ++seen;
+      FieldFromText("option", std::string(name), field);
+      EXPECT_EQ(FieldsToJson(fields)[key], name) << key;
+      RunConfig back;
+      ReadRunConfig(ToJson(config), "config", back);
+      EXPECT_EQ(FieldsToJson(train::RunFields(back))[key], name) << key;
+      try {
+        FieldFromText("--" + key, std::string(name) + "x", field);
+        FAIL() << key;
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("did you mean '" + std::string(name) + "'"),
+                  std::string::npos)
+            << error.what();
+      }
+    }
+  }
+  EXPECT_GT(seen, 45);
+}
+
+TEST(RunConfigJson, KeysAreDifferent) {
+  RunConfig config;
+  const std::vector<Field> fields = train::RunFields(config);
+  EXPECT_EQ(FieldsToJson(fields).size(), fields.size());
 }
 
 TEST(RunConfigJson, SetsOnlyWhatItHolds) {

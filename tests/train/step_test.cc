@@ -227,18 +227,18 @@ TEST(Step, DecaysMatricesAndNothingElse) {
 TEST(Step, TakesTheLearningRateOfItsNumber) {
   const Context context({.threads = 1});
   struct Rates {
-    const char* schedule;
+    Schedule schedule;
     int64_t warmup;
     std::vector<double> of_steps;  // as shares of the full rate
   };
   const double half = std::sqrt(0.5) / 2;
   for (const auto& [schedule, warmup, of_steps] :
-       {Rates{"cosine",
+       {Rates{Schedule::kCosine,
               2,
               {0.5, 1, 0.1 + 0.9 * (0.5 + half), 0.1 + 0.9 * 0.5, 0.1 + 0.9 * (0.5 - half), 0.1}},
-        Rates{"cosine", 0, {0.55, 0.1}}, Rates{"cosine", 4, {0.25, 0.5, 0.75, 1}},
-        Rates{"cosine", 10, {0.1, 0.2, 0.3}}, Rates{"constant", 2, {0.5, 1, 1, 1}},
-        Rates{"constant", 0, {1, 1}}}) {
+        Rates{Schedule::kCosine, 0, {0.55, 0.1}}, Rates{Schedule::kCosine, 4, {0.25, 0.5, 0.75, 1}},
+        Rates{Schedule::kCosine, 10, {0.1, 0.2, 0.3}},
+        Rates{Schedule::kConstant, 2, {0.5, 1, 1, 1}}, Rates{Schedule::kConstant, 0, {1, 1}}}) {
     RunConfig run = UnevenRun();
     run.training.schedule = schedule;
     run.training.warmup = warmup;
@@ -247,7 +247,7 @@ TEST(Step, TakesTheLearningRateOfItsNumber) {
     Trainer trainer(run, context, std::make_shared<UnevenBatches>());
     for (const double share : of_steps) {
       EXPECT_NEAR(trainer.Step().learning_rate, 0.08 * share, 1e-15)
-          << schedule << ", warm-up " << warmup << ", step " << trainer.step();
+          << Name(schedule) << ", warm-up " << warmup << ", step " << trainer.step();
     }
   }
 }

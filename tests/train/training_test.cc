@@ -82,7 +82,7 @@ TEST(Schedule, RisesThenFalls) {
   EXPECT_DOUBLE_EQ(train::LearningRate(config, 10), 2);
   EXPECT_NEAR(train::LearningRate(config, 60), 1.1, 1e-12);  // half way down
   EXPECT_NEAR(train::LearningRate(config, 110), 0.2, 1e-12);
-  config.schedule = "constant";
+  config.schedule = Schedule::kConstant;
   EXPECT_DOUBLE_EQ(train::LearningRate(config, 110), 2);
   config.warmup = 0;
   EXPECT_DOUBLE_EQ(train::LearningRate(config, 1), 2);

@@ -43,7 +43,7 @@ class LinearRecord : public KindRecord {
   }
 
   static bool UsesDataForA(const FeaturePlan& plan) {
-    return ConstantsOf(plan).map().traits->uses_oprf_a && plan.options().oprf_a.empty();
+    return ConstantsOf(plan).map().traits->info.takes_a && plan.options().oprf_a.empty();
   }
 
   kernels::LinearHeads Heads(const AttentionProblem& problem) const {

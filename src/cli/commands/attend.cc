@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "attention/kind.h"
 #include "cli/command.h"
 #include "cli/context_options.h"
 #include "cli/feature_options.h"
@@ -16,10 +17,12 @@
 namespace favor::cli {
 namespace {
 
+constexpr std::string_view kDevices[] = {"cpu", "cuda", "reference"};
+
 struct Arguments {
   std::string q, k, v, out, matrix, mask, save_omega, mean;
   std::string grad_out, grad_q, grad_k, grad_v;
-  std::string attention = "linear", device = "cpu", compat;
+  std::string device = "cpu";
   bool center_keys = false, unnormalized = false, json = false;
   int64_t chunk = 60;
   AttentionOptions options;
@@ -45,12 +48,13 @@ void Run(Arguments& a) {
     Throw(ErrorCode::kUnavailable, "attend: --device",
           "given 'cuda', but attention runs on cpu or reference in this version");
   }
-  const bool linear = a.attention == "linear";
+  AttentionOptions& options = a.options;
+  const bool linear = attention::FindKind(options.attention).TakesPlan();
   if (!linear && (a.features.Given() || !a.save_omega.empty())) {
     Throw(ErrorCode::kInvalidOption, "attend",
-          "options of features and ω belong to --attention linear, not to {}", a.attention);
+          "options of features and ω belong to --attention linear, not to {}", options.attention);
   }
-  a.features.Check("attend");
+  a.features.Read("attend");
   CheckGradients(a);
   CheckFiles("attend", {a.out, a.matrix, a.save_omega, a.grad_q, a.grad_k, a.grad_v},
              {a.q, a.k, a.v, a.mask, a.mean, a.features.omega(), a.grad_out});
@@ -58,13 +62,9 @@ void Run(Arguments& a) {
   const Tensor q = ReadRows(a.q), k = ReadMaskedRows(a.k, !a.mask.empty()),
                v = ReadMaskedRows(a.v, !a.mask.empty());
   Tensor mask, mean;
-  AttentionOptions& options = a.options;
-  options.attention = a.attention;
   options.reference = a.device == "reference";
   options.renormalize = !a.unnormalized;
   options.chunk = a.chunk;
-  if (a.compat == "jax") options.compat = Compat::kJax;
-  if (a.compat == "torch") options.compat = Compat::kTorch;
   if (!a.mask.empty()) {
     mask = ReadNpyMask(a.mask);
     options.key_mask = mask;
@@ -101,7 +101,7 @@ void Run(Arguments& a) {
 
   if (a.json) {
     Json summary = {{"out", a.out},
-                    {"attention", a.attention},
+                    {"attention", options.attention},
                     {"causal", options.causal},
                     {"seconds", seconds},
                     {"nonpositive_rows", report.nonpositive_rows},
@@ -114,7 +114,7 @@ void Run(Arguments& a) {
     PrintJson(summary);
     return;
   }
-  fmt::print("{}: {} attention, shape {}, {:.3g} s\n", Printable(a.out), a.attention,
+  fmt::print("{}: {} attention, shape {}, {:.3g} s\n", Printable(a.out), options.attention,
              out.shape().ToString(), seconds);
   if (backward) fmt::print("gradients in {:.3g} s\n", backward_seconds);
   if (report.empty_rows > 0) fmt::print("{} rows see no key: they are 0\n", report.empty_rows);
@@ -132,7 +132,7 @@ void Declare(Options& options, Arguments& a) {
   options.Path("--v", "V.npy", a.v, "Values; their dim may differ").Required();
   options.Path("--out", "O.npy", a.out, "Where the output goes: f32 (f64 with --device reference)")
       .Required();
-  options.Choice("--attention", {AttentionNames().begin(), AttentionNames().end()}, a.attention,
+  options.Choice("--attention", AttentionNames(), a.options.attention,
                  "exact, linear, identity (out = v) or uniform (mean of values)");
   options.Flag("--causal", a.options.causal, "Query i sees keys 0 to i");
   options.Path("--key-mask", "M.npy", a.mask,
@@ -151,11 +151,9 @@ void Declare(Options& options, Arguments& a) {
           "Subtract a mean from the keys: of this call, or the frozen one of a file, [d] or "
           "[H,d] (causal calls need it)")
       .Placeholder("[MEAN.npy]");
-  options
-      .Choice("--compat", {"jax", "torch"}, a.compat,
-              "Reproduce a public implementation, epsilons included: jax or torch (its key "
-              "mask hides values only)")
-      .Default("");
+  options.Choice("--compat", a.options.compat,
+                 "Reproduce a public implementation, epsilons included: jax or torch (its key "
+                 "mask hides values only)");
   options.Path("--matrix", "A.npy", a.matrix, "Also write the attention matrix, [..,L,L]");
   options.Path("--grad-out", "G.npy", a.grad_out,
                "Gradient of a loss with respect to the output: also compute those of q, k and v");
@@ -163,7 +161,7 @@ void Declare(Options& options, Arguments& a) {
   options.Path("--grad-k", "GK.npy", a.grad_k, "Where the gradient of k goes");
   options.Path("--grad-v", "GV.npy", a.grad_v, "Where the gradient of v goes");
   options.Integer("--chunk", {1, AttentionOptions::kMaxChunk}, a.chunk, "Rows of a causal chunk");
-  options.Choice("--device", {"cpu", "cuda", "reference"}, a.device,
+  options.Choice("--device", kDevices, a.device,
                  "cpu, or reference: plain loops in double (cuda has no attention yet)");
   a.run.Add(options);
   options.Flag("--json", a.json, "Print what was done as JSON");

@@ -9,13 +9,14 @@
 #include "core/notice.h"
 #include "core/progress.h"
 #include "favor/train.h"
-#include "lab/evaluation.h"
+#include "reports/evaluation.h"
 
 namespace favor::cli {
 namespace {
 
 struct Arguments {
-  std::string model, data, split;
+  std::string model, data;
+  std::optional<Split> split;
   int64_t batch = 0, length = 0, batches = 0;
   ContextArguments run;
   bool json = false, quiet = false;
@@ -25,26 +26,26 @@ struct Subject {
   std::shared_ptr<const Dataset> data;
   std::string name;  // of the data
   bool own = true;   // it is the data that the model was trained on
-  std::string split;
+  Split split = Split::kValid;
 };
 
 // Data that the model was trained on is divided as it was then; other data is taken whole unless a
 // split is named.
 Subject Open(const Arguments& a, TrainedModel& trained) {
-  Subject subject{.name = a.data.empty() ? trained.config.data : a.data, .split = a.split};
+  Subject subject{.name = a.data.empty() ? trained.config.data : a.data};
   const bool task = subject.name.starts_with("task:");
-  if (!a.data.empty() && !task && (a.split.empty() || a.split == Name(Split::kAll))) {
+  if (!a.data.empty() && !task && a.split.value_or(Split::kAll) == Split::kAll) {
     const DataFormat divided = trained.config.format;
     DataFormat& whole = trained.config.format;
     whole.valid = whole.test = 0;
-    whole.split_by = "auto";
+    whole.split_by = SplitRule::kAuto;
     subject.data = OpenDataOf(trained, a.data);
     subject.own = !trained.content.empty() && subject.data->Content() == trained.content;
-    subject.split = Name(Split::kAll);
+    subject.split = Split::kAll;
     trained.config.format = divided;
-    if (!subject.own || !a.split.empty()) return subject;
+    if (!subject.own || a.split) return subject;
   }
-  subject.split = a.split.empty() ? Name(Split::kValid) : a.split;
+  subject.split = a.split.value_or(Split::kValid);
   subject.data = OpenDataOf(trained, a.data);
   subject.own = trained.fingerprint.empty() || subject.data->Fingerprint() == trained.fingerprint;
   if (!subject.own && a.data.empty()) {
@@ -63,19 +64,19 @@ Json ScoreJson(const Score& score) {
 }
 
 void PrintAsJson(const TrainedModel& trained, const Subject& subject, int64_t length,
-                 const lab::Evaluation& evaluation) {
+                 const reports::Evaluation& evaluation) {
   Json json = ScoreJson(evaluation.score);
   json["model"] = trained.path;
   json["step"] = trained.step;
   json["data"] = subject.name;
   json["own_data"] = subject.own;
-  json["split"] = subject.split;
+  json["split"] = Name(subject.split);
   json["whole_split"] = evaluation.all;
   json["length"] = length;
   json["baseline_accuracy"] =
       static_cast<double>(evaluation.most_frequent) / static_cast<double>(evaluation.score.count);
   json["token"] = subject.data->Unit();
-  if (trained.config.task == "masked") {
+  if (trained.config.task == Task::kMasked) {
     for (int kind = 0; kind < kMaskKinds; ++kind) {
       const Score& score = evaluation.by_kind[static_cast<size_t>(kind)];
       if (score.count > 0)
@@ -91,18 +92,18 @@ void PrintAsJson(const TrainedModel& trained, const Subject& subject, int64_t le
 }
 
 void PrintAsText(const TrainedModel& trained, const Subject& subject,
-                 const lab::Evaluation& evaluation) {
+                 const reports::Evaluation& evaluation) {
   const Score& score = evaluation.score;
   fmt::print("{}, step {}\n", Printable(trained.path), trained.step);
   fmt::print(
       "{}{} of {}{}: {} targets, loss {:.4f}, accuracy {:.4f} (always the same answer: {:.4f}), "
       "perplexity {:.3f}, {:.4f} bits per {}\n",
-      evaluation.all ? "" : "a sample of ", subject.split, Printable(subject.name),
+      evaluation.all ? "" : "a sample of ", Name(subject.split), Printable(subject.name),
       subject.own ? "" : " (not the data of the run)", score.count, score.MeanLoss(),
       score.Accuracy(),
       static_cast<double>(evaluation.most_frequent) / static_cast<double>(score.count),
       score.Perplexity(), score.BitsPerToken(), subject.data->Unit());
-  if (trained.config.task == "masked") {
+  if (trained.config.task == Task::kMasked) {
     for (int kind = 0; kind < kMaskKinds; ++kind) {
       const Score& part = evaluation.by_kind[static_cast<size_t>(kind)];
       if (part.count == 0) continue;
@@ -125,20 +126,20 @@ void Run(const Arguments& a) {
   const int64_t length = subject.name.starts_with("task:") ? subject.data->Length(a.length)
                          : a.length == 0                   ? training.length
                                                            : a.length;
-  lab::EvaluationOptions options{.split = SplitNamed(subject.split),
-                                 .batch = a.batch == 0 ? training.batch : a.batch,
-                                 .length = length};
+  reports::EvaluationOptions options{
+      .split = subject.split, .batch = a.batch == 0 ? training.batch : a.batch, .length = length};
   if (a.batches > 0) options.batches = a.batches;
   const Context context = a.run.Make();
-  Progress progress("eval", lab::BatchesOf(*subject.data, options), a.quiet);
+  Progress progress("eval", reports::BatchesOf(*subject.data, options), a.quiet);
   options.each = [&](int64_t done, const Score& score) {
     progress.Update(done, fmt::format("loss {:.4f}", score.MeanLoss()));
   };
-  const lab::Evaluation evaluation = lab::Evaluate(trained.model, *subject.data, options, context);
+  const reports::Evaluation evaluation =
+      reports::Evaluate(trained.model, *subject.data, options, context);
   if (evaluation.score.count == 0) {
     Throw(
         ErrorCode::kInvalidData, Printable(subject.name), "its {} split holds nothing to ask for{}",
-        subject.split,
+        Name(subject.split),
         options.split == Split::kHeldOut ? " (a list for it is given with train --held-out)" : "");
   }
   if (a.json) return PrintAsJson(trained, subject, length, evaluation);
@@ -152,7 +153,7 @@ void Declare(Options& options, Arguments& a) {
       .Required();
   options.Path("--data", "FILE|task:NAME", a.data,
                "Other data than the run's, or where the run's data is now");
-  options.Choice("--split", {SplitNames().begin(), SplitNames().end()}, a.split, "Part of the data")
+  options.Choice("--split", a.split, "Part of the data")
       .Default("valid; all of data that is not the run's");
   options.Integer("--batch", {1, 1 << 20}, a.batch, "Sequences at a time").Default("the run's");
   options.Integer("--length", {1, int64_t{1} << 24}, a.length, "Tokens of a sequence")

@@ -14,6 +14,8 @@
 namespace favor::cli {
 namespace {
 
+constexpr std::string_view kRoles[] = {"query", "key"};
+
 struct Arguments {
   std::string input, out, save_omega, oprf_with;
   std::string role = "query";
@@ -35,7 +37,7 @@ void Run(Arguments& arguments) {
   if (arguments.scale <= 0)
     Throw(ErrorCode::kInvalidOption, "features: --scale", "given {}, expected a number above 0",
           arguments.scale);
-  arguments.features.Check("features");
+  arguments.features.Read("features");
   CheckFiles("features", {arguments.out, arguments.save_omega},
              {arguments.input, arguments.features.omega(), arguments.oprf_with});
   const Context context = arguments.run.Make();
@@ -85,7 +87,7 @@ void Declare(Options& options, Arguments& a) {
       .Path("--input", "X.npy", a.input, "Rows x: .npy, f16/f32/f64, [L,d], [H,L,d] or [B,H,L,d]")
       .Required();
   options.Path("--out", "PHI.npy", a.out, "Where φ goes: f64, [..., L, width]").Required();
-  options.Choice("--role", {"query", "key"}, a.role,
+  options.Choice("--role", kRoles, a.role,
                  "Which side x is on; every map of this version treats both alike");
   a.features.Add(options);
   options.Flag("--log", a.log,

@@ -20,7 +20,7 @@
 #include "favor/generate.h"
 #include "favor/train.h"
 #include "io/input_file.h"
-#include "lab/run_folder.h"
+#include "train/run_folder.h"
 
 namespace favor::cli {
 namespace {
@@ -49,7 +49,7 @@ std::string PromptText(const Arguments& a, const Vocabulary& vocabulary) {
 // Where learned positions or a picture end, so does what can be generated.
 int64_t MostTokens(int64_t wanted, const TrainedModel& run, int64_t context) {
   int64_t end = INT64_MAX;
-  if (run.config.model.positions == "learned") end = run.config.model.max_length;
+  if (run.config.model.positions == Positions::kLearned) end = run.config.model.max_length;
   if (run.vocabulary->name() == "pixels") end = run.config.training.length;
   return std::min(wanted, std::max<int64_t>(0, end - context + 1));
 }
@@ -107,7 +107,7 @@ void CheckArguments(const Arguments& a) {
 void CheckOutputs(const Arguments& a, const TrainedModel& run,
                   const std::optional<PictureFiles>& pictures) {
   std::vector<std::string> inputs =
-      lab::FilesOf(run.config, std::filesystem::path(run.path).parent_path().string());
+      train::FilesOf(run.config, std::filesystem::path(run.path).parent_path().string());
   inputs.push_back(run.path);
   if (a.prompt_file != io::kStandardInput) inputs.push_back(a.prompt_file);
   inputs.push_back(a.load_state);

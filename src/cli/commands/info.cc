@@ -7,12 +7,12 @@
 #include "core/json.h"
 #include "core/simd.h"
 #include "data/generated.h"
+#include "experiments/experiment.h"
 #include "favor/context.h"
 #include "favor/features.h"
 #include "favor/model.h"
 #include "favor/version.h"
-#include "lab/experiment.h"
-#include "lab/table.h"
+#include "reports/table.h"
 
 namespace favor::cli {
 namespace {
@@ -39,7 +39,7 @@ Json Describe() {
     info["maps"].push_back(
         {{"name", map.name},
          {"formula", map.formula},
-         {"kernel", map.kernel},
+         {"kernel", Name(map.kernel)},
          {"nonnegative", map.nonnegative},
          {"parts", map.parts},
          {"default_epsilon", map.default_epsilon ? Json(*map.default_epsilon) : Json()}});
@@ -55,11 +55,11 @@ Json Describe() {
           {{"key", parameter.key}, {"help", parameter.help}, {"default", parameter.standard}});
     }
     info["tasks"].push_back({{"name", task.name},
-                             {"task", task.task},
+                             {"task", Name(task.task)},
                              {"summary", task.summary},
                              {"parameters", parameters}});
   }
-  for (const lab::Experiment& experiment : lab::AllExperiments()) {
+  for (const experiments::Experiment& experiment : experiments::AllExperiments()) {
     info["experiments"].push_back({{"name", experiment.name}, {"summary", experiment.summary}});
   }
   return info;
@@ -78,25 +78,25 @@ void Print(const Json& info) {
                gpu["memory_bytes"].get<double>() / (1 << 30),
                gpu["compute_capability"].get<std::string>());
   }
-  lab::Table maps{.title = "\nfeature maps (u = ω·x; φ carries 1/√m)",
-                  .caption = "",
-                  .columns = {"name", "kernel", "sign", "formula"},
-                  .rows = {}};
+  reports::Table maps{.title = "\nfeature maps (u = ω·x; φ carries 1/√m)",
+                      .caption = "",
+                      .columns = {"name", "kernel", "sign", "formula"},
+                      .rows = {}};
   for (const auto& map : info["maps"]) {
     maps.rows.push_back({map["name"], map["kernel"],
                          map["nonnegative"].get<bool>() ? "≥ 0" : "signed", map["formula"]});
   }
-  lab::Table projections{.title = "\nprojections",
-                         .caption = "",
-                         .columns = {"name", "cost a row", "summary"},
-                         .rows = {}};
+  reports::Table projections{.title = "\nprojections",
+                             .caption = "",
+                             .columns = {"name", "cost a row", "summary"},
+                             .rows = {}};
   for (const auto& projection : info["projections"]) {
     projections.rows.push_back({projection["name"], projection["cost"], projection["summary"]});
   }
-  lab::Table tasks{.title = "\ngenerated tasks (favor train --data task:NAME,key=value,…)",
-                   .caption = "",
-                   .columns = {"name", "--task", "summary", "parameters"},
-                   .rows = {}};
+  reports::Table tasks{.title = "\ngenerated tasks (favor train --data task:NAME,key=value,…)",
+                       .caption = "",
+                       .columns = {"name", "--task", "summary", "parameters"},
+                       .rows = {}};
   for (const auto& task : info["tasks"]) {
     std::string parameters;
     for (const auto& parameter : task["parameters"])
@@ -105,10 +105,10 @@ void Print(const Json& info) {
                       parameter["default"].get<int64_t>());
     tasks.rows.push_back({task["name"], task["task"], task["summary"], parameters});
   }
-  lab::Table experiments{.title = "\nexperiments (favor lab NAME)",
-                         .caption = "",
-                         .columns = {"name", "summary"},
-                         .rows = {}};
+  reports::Table experiments{.title = "\nexperiments (favor lab NAME)",
+                             .caption = "",
+                             .columns = {"name", "summary"},
+                             .rows = {}};
   for (const auto& experiment : info["experiments"]) {
     experiments.rows.push_back({experiment["name"], experiment["summary"]});
   }

@@ -9,9 +9,9 @@
 #include "core/error_text.h"
 #include "core/json.h"
 #include "core/notice.h"
+#include "experiments/experiment.h"
 #include "favor/version.h"
 #include "io/atomic_file.h"
-#include "lab/experiment.h"
 
 namespace favor::cli {
 namespace {
@@ -25,14 +25,14 @@ struct Arguments {
 };
 
 void List() {
-  for (const lab::Experiment& experiment : lab::AllExperiments()) {
+  for (const experiments::Experiment& experiment : experiments::AllExperiments()) {
     fmt::print("{:16}{}\n", experiment.name, experiment.summary);
   }
 }
 
 void Run(const Arguments& arguments) {
   if (arguments.names.empty()) return List();
-  const lab::Experiment& experiment = lab::FindExperiment(arguments.names[0]);
+  const experiments::Experiment& experiment = experiments::FindExperiment(arguments.names[0]);
   const std::filesystem::path folder = arguments.out.empty() ? arguments.names[0] : arguments.out;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -44,18 +44,18 @@ void Run(const Arguments& arguments) {
 
   const Context context = arguments.run.Make();
   const int64_t draws = arguments.draws > 0 ? arguments.draws : experiment.default_draws;
-  lab::Report report(
+  reports::Report report(
       fmt::format("favor lab: {}", experiment.name),
       fmt::format("favor lab {} --draws {} --seed {}", experiment.name, draws, context.seed()));
   Json results = {{"experiment", experiment.name},
                   {"version", FAVOR_VERSION},
                   {"draws", draws},
                   {"seed", context.seed()}};
-  lab::ExperimentRun run{.context = context,
-                         .draws = draws,
-                         .quiet = arguments.quiet,
-                         .report = report,
-                         .results = results};
+  experiments::ExperimentRun run{.context = context,
+                                 .draws = draws,
+                                 .quiet = arguments.quiet,
+                                 .report = report,
+                                 .results = results};
   experiment.run(run);
   io::WriteFileAtomically(results_path, results.dump(2) + "\n");
   io::WriteFileAtomically(report_path, report.ToHtml());
@@ -66,7 +66,7 @@ void Run(const Arguments& arguments) {
     PrintJson(results);
     return;
   }
-  for (const lab::Table& table : report.tables()) fmt::print("{}\n", table.ToText());
+  for (const reports::Table& table : report.tables()) fmt::print("{}\n", table.ToText());
   fmt::print("report  {}\nnumbers {}\n", report_path, results_path);
 }
 

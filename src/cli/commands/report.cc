@@ -4,20 +4,21 @@
 #include <filesystem>
 
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/context_options.h"
 #include "cli/files.h"
 #include "core/error_text.h"
 #include "core/json.h"
 #include "core/notice.h"
 #include "io/atomic_file.h"
-#include "lab/run_folder.h"
-#include "lab/run_report.h"
+#include "reports/run_report.h"
+#include "train/run_folder.h"
 
 namespace favor::cli {
 namespace {
 
 struct Arguments {
-  lab::RunReportOptions options;
+  reports::RunReportOptions options;
   std::string out;
   ContextArguments run;
   bool json = false;
@@ -33,22 +34,25 @@ void Run(Arguments& a) {
   for (const std::string& folder : a.options.folders) {
     if (folder.empty())
       Throw(ErrorCode::kInvalidOption, "report", "given an empty name, expected folders of runs");
-    for (const std::string& file : lab::FilesOf(lab::ReadRunFolder(folder).config, folder))
-      inputs.push_back(file);
+    const RunConfig config = train::ReadRunFolder(folder).config;
+    for (const std::string& file : train::FilesOf(config, folder)) inputs.push_back(file);
+    a.options.repeat += CommandOf(config, folder) + "\n";
   }
   inputs.push_back(a.options.data);
   CheckFiles("report", {a.out}, inputs);
   a.options.command = "favor report";
   for (const std::string& folder : a.options.folders)
-    a.options.command.append(" ").append(lab::Quoted(folder));
-  if (!a.options.data.empty())
-    a.options.command.append(" --data ").append(lab::Quoted(a.options.data));
+    a.options.command.append(" ").append(Quoted(folder));
+  if (!a.options.data.empty()) a.options.command.append(" --data ").append(Quoted(a.options.data));
   if (!a.options.lengths.empty())
     a.options.command += fmt::format(" --lengths {}", fmt::join(a.options.lengths, ","));
-  if (a.options.folders.size() > 1) a.options.command.append(" --out ").append(lab::Quoted(a.out));
+  if (a.options.folders.size() > 1) {
+    a.options.command.append(" --out ").append(Quoted(a.out));
+    a.options.repeat += a.options.command + "\n";
+  }
   const Context context = a.run.Make();
   Json results = Json::object();
-  const lab::Report report = lab::MakeRunReport(a.options, context, results);
+  const reports::Report report = reports::MakeRunReport(a.options, context, results);
   io::WriteFileAtomically(a.out, report.ToHtml());
   if (report.plots_missing())
     Warn("report", "gnuplot is not installed or failed, the report has no plots");

@@ -72,8 +72,8 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-void Append(const Arguments& a) {
-  a.features.Check("state");
+void Append(Arguments& a) {
+  a.features.Read("state");
   CheckFiles("state", {a.state}, {a.k, a.v, a.mask, a.mean, a.features.omega()});
   const Context context = a.run.Make();
   const io::FolderLock lock(a.state);  // two appends at once must not lose one

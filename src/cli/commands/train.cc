@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/context_options.h"
 #include "cli/files.h"
 #include "cli/run_config_options.h"
@@ -13,9 +14,10 @@
 #include "core/json.h"
 #include "core/notice.h"
 #include "favor/train.h"
-#include "lab/run_folder.h"
-#include "lab/run_report.h"
+#include "io/atomic_file.h"
 #include "models/checkpoint.h"
+#include "reports/run_report.h"
+#include "train/run_folder.h"
 
 namespace favor::cli {
 namespace {
@@ -49,8 +51,16 @@ Json ToJson(const TrainResult& result) {
 // A run is not lost for its report.
 void WriteReport(const Arguments& a, const Context& context) {
   try {
-    if (!lab::WriteRunReport(a.out, context, a.quiet))
-      Warn("report", "gnuplot is not installed or failed, no plots");
+    Json results = Json::object();
+    const reports::Report report = reports::MakeRunReport(
+        {.folders = {a.out},
+         .command = "favor report " + Quoted(a.out),
+         .repeat = CommandOf(train::ReadRunFolder(a.out).config, a.out) + "\n",
+         .quiet = a.quiet},
+        context, results);
+    io::WriteFileAtomically((std::filesystem::path(a.out) / models::kReportName).string(),
+                            report.ToHtml());
+    if (report.plots_missing()) Warn("report", "gnuplot is not installed or failed, no plots");
   } catch (const Error& error) {
     Warn("report", "{}", error.what());
   }
@@ -79,7 +89,7 @@ void Print(const TrainResult& result, const Arguments& a) {
   if (a.json) PrintJson(ToJson(result));
   Notice(
       fmt::format("train: stopped at step {} of {}, continue with: favor train --out {} --resume\n",
-                  result.steps, steps, Printable(lab::Quoted(a.out))));
+                  result.steps, steps, Printable(Quoted(a.out))));
   throw StoppedBySignal{signal};
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "benchmarks/attention.h"
+#include "benchmarks/sgemm.h"
 #include "cli/context_options.h"
 #include "cli/files.h"
 #include "cli/parts.h"
@@ -11,9 +13,8 @@
 #include "core/simd.h"
 #include "favor/attention.h"
 #include "favor/version.h"
+#include "features/option_fields.h"
 #include "io/atomic_file.h"
-#include "lab/bench_attention.h"
-#include "lab/sgemm.h"
 
 namespace favor::cli {
 namespace {
@@ -21,26 +22,25 @@ namespace {
 constexpr int64_t kMaxLength = int64_t{1} << 24;
 
 struct Arguments {
-  lab::AttentionBenchOptions options;
+  benchmarks::AttentionBenchOptions options;
   std::string json, plot;
   ContextArguments run;
 };
 
-Json ToJson(const lab::AttentionBench& bench) {
+Json ToJson(const benchmarks::AttentionBench& bench) {
   const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(); };
   Json rows = Json::array(), lines = Json::array();
-  for (const lab::AttentionBenchRow& row : bench.rows) {
-    const bool linear = row.attention == "linear";
+  for (const benchmarks::AttentionBenchRow& row : bench.rows) {
     rows.push_back(
-        {{"attention", row.attention},
-         {"map", linear ? Json(row.map) : Json()},
-         {"projection", linear ? Json(row.projection) : Json()},
+        {{"attention", row.exact ? "exact" : "linear"},
+         {"map", row.exact ? Json() : Json(row.map)},
+         {"projection", row.exact ? Json() : Json(row.projection)},
          {"causal", bench.options.causal},
          {"backward", bench.options.backward},
          {"batch", bench.options.batch},
          {"heads", bench.options.heads},
          {"dim", bench.options.dim},
-         {"features", linear ? row.features : bench.options.features},
+         {"features", row.exact ? bench.options.features : row.features},
          {"length", row.length},
          {"threads", bench.threads},
          {"seconds", row.seconds},
@@ -48,7 +48,7 @@ Json ToJson(const lab::AttentionBench& bench) {
          {"share_of_sgemm", bench.sgemm_gflops ? Json(row.gflops / *bench.sgemm_gflops) : Json()},
          {"extra_bytes", or_null(row.extra_bytes)}});
   }
-  for (const lab::AttentionBenchLine& line : bench.lines) {
+  for (const benchmarks::AttentionBenchLine& line : bench.lines) {
     lines.push_back({{"map", line.map},
                      {"projection", line.projection},
                      {"crossover_length", or_null(line.crossover)},
@@ -61,12 +61,12 @@ Json ToJson(const lab::AttentionBench& bench) {
           {"lines", lines}};
 }
 
-void Print(const lab::AttentionBench& bench) {
-  fmt::print("{} SIMD: {}.\n\n", lab::YardstickText(bench.sgemm_gflops), SimdName());
+void Print(const benchmarks::AttentionBench& bench) {
+  fmt::print("{} SIMD: {}.\n\n", benchmarks::YardstickText(bench.sgemm_gflops), SimdName());
   fmt::print("{}\n", bench.ToTable().ToText());
-  const bool beside_exact = std::any_of(bench.rows.begin(), bench.rows.end(),
-                                        [](const auto& row) { return row.attention == "exact"; });
-  for (const lab::AttentionBenchLine& line : bench.lines) {
+  const bool beside_exact =
+      std::any_of(bench.rows.begin(), bench.rows.end(), [](const auto& row) { return row.exact; });
+  for (const benchmarks::AttentionBenchLine& line : bench.lines) {
     std::vector<std::string> facts;
     if (line.exponent) facts.push_back(fmt::format("time grows like L^{:.3f}", *line.exponent));
     if (line.crossover) {
@@ -89,20 +89,13 @@ void Run(Arguments& a) {
     }
   }
   const Context context = a.run.Make();
-  const lab::AttentionBench bench = lab::RunAttentionBench(a.options, context);
+  const benchmarks::AttentionBench bench = benchmarks::RunAttentionBench(a.options, context);
   Print(bench);
   if (!a.json.empty()) io::WriteFileAtomically(a.json, ToJson(bench).dump(2) + "\n");
   if (a.plot.empty()) return;
-  const auto svg = lab::RenderSvg(bench.ToPlot());
+  const auto svg = reports::RenderSvg(bench.ToPlot());
   if (!svg) Throw(ErrorCode::kUnavailable, "bench: --plot", "gnuplot is needed to draw it");
   io::WriteFileAtomically(a.plot, *svg);
-}
-
-template <class Infos>
-std::vector<std::string_view> Names(const Infos& infos) {
-  std::vector<std::string_view> names;
-  for (const auto& info : infos) names.push_back(info.name);
-  return names;
 }
 
 void Declare(Options& options, Arguments& a) {
@@ -113,8 +106,8 @@ void Declare(Options& options, Arguments& a) {
   options.Integer("--dim", {1, FeaturePlan::kMaxDim}, a.options.dim,
                   "Dim of queries, keys and values");
   options.Integer("--features", {1, FeaturePlan::kMaxFeatures}, a.options.features, "Rows of ω");
-  options.Choices("--maps,--map", Names(Maps()), a.options.maps, "Feature maps");
-  options.Choices("--projections,--projection", Names(Projections()), a.options.projections,
+  options.Choices("--maps,--map", features::MapNames(), a.options.maps, "Feature maps");
+  options.Choices("--projections,--projection", features::ProjectionNames(), a.options.projections,
                   "Ways to draw ω");
   options.Flag("--causal", a.options.causal, "Query i sees keys 0 to i");
   options.Flag("--backward", a.options.backward,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "benchmarks/generate.h"
 #include "cli/context_options.h"
 #include "cli/files.h"
 #include "cli/parts.h"
@@ -13,21 +14,20 @@
 #include "core/simd.h"
 #include "favor/version.h"
 #include "io/atomic_file.h"
-#include "lab/bench_generate.h"
 
 namespace favor::cli {
 namespace {
 
 struct Arguments {
-  lab::GenerateBenchOptions options;
+  benchmarks::GenerateBenchOptions options;
   RunConfigOptions model;
   std::string json;
   ContextArguments run;
 };
 
-Json ToJson(const lab::GenerateBench& bench) {
+Json ToJson(const benchmarks::GenerateBench& bench) {
   Json rows = Json::array();
-  for (const lab::GenerateBenchRow& row : bench.rows) {
+  for (const benchmarks::GenerateBenchRow& row : bench.rows) {
     rows.push_back({{"context", row.context},
                     {"read_tokens_per_second", row.read_tokens_per_second},
                     {"tokens_per_second", 1 / row.seconds},
@@ -45,10 +45,10 @@ void Run(Arguments& a) {
   ModelConfig& model = a.options.model;
   model = a.model.Fresh().model;
   if (model.vocab == 0) model.vocab = kByteVocab;
-  if (model.positions == "learned" && model.max_length == 0)
+  if (model.positions == Positions::kLearned && model.max_length == 0)
     model.max_length = std::ranges::max(a.options.contexts) + a.options.tokens;
   const Context context = a.run.Make();
-  const lab::GenerateBench bench = lab::RunGenerateBench(a.options, context);
+  const benchmarks::GenerateBench bench = benchmarks::RunGenerateBench(a.options, context);
   fmt::print("{}{}\n", bench.ToTable().ToText(), bench.ToTable().caption);
   if (!a.json.empty()) io::WriteFileAtomically(a.json, ToJson(bench).dump(2) + "\n");
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "benchmarks/train.h"
 #include "cli/context_options.h"
 #include "cli/files.h"
 #include "cli/parts.h"
@@ -11,21 +12,20 @@
 #include "core/simd.h"
 #include "favor/version.h"
 #include "io/atomic_file.h"
-#include "lab/bench_train.h"
 
 namespace favor::cli {
 namespace {
 
 struct Arguments {
-  lab::TrainBenchOptions options;
+  benchmarks::TrainBenchOptions options;
   RunConfigOptions model;
   std::string json;
   ContextArguments run;
 };
 
-Json ToJson(const lab::TrainBench& bench) {
+Json ToJson(const benchmarks::TrainBench& bench) {
   Json rows = Json::array();
-  for (const lab::TrainBenchRow& row : bench.rows) {
+  for (const benchmarks::TrainBenchRow& row : bench.rows) {
     rows.push_back(
         {{"length", row.length},
          {"tokens", row.tokens},
@@ -53,7 +53,7 @@ void Run(Arguments& a) {
     Throw(ErrorCode::kInvalidOption, "bench train: --classes",
           "given {}, expected a language model", a.options.model.classes);
   const Context context = a.run.Make();
-  const lab::TrainBench bench = lab::RunTrainBench(a.options, context);
+  const benchmarks::TrainBench bench = benchmarks::RunTrainBench(a.options, context);
   fmt::print("{}\n", bench.ToTable().ToText());
   if (!a.json.empty()) io::WriteFileAtomically(a.json, ToJson(bench).dump(2) + "\n");
 }

@@ -8,7 +8,7 @@
 #include "core/error_text.h"
 #include "core/json.h"
 #include "favor/train.h"
-#include "lab/data_statistics.h"
+#include "reports/data_statistics.h"
 #include "train/config_fields.h"
 
 namespace favor::cli {
@@ -18,8 +18,7 @@ constexpr int64_t kMany = int64_t{1} << 32;
 
 struct Arguments {
   FieldOptions fields;
-  lab::BaselineOptions baselines;
-  std::string split = "valid";
+  reports::BaselineOptions baselines;
   bool without = false, json = false, quiet = false;
 };
 
@@ -31,26 +30,25 @@ void Run(const Arguments& a) {
     Throw(ErrorCode::kInvalidOption, "inspect data: --data",
           "given nothing, expected a file or task:NAME,key=value,…");
   const auto data = OpenData(run);
-  std::optional<lab::BaselineOptions> options;
+  std::optional<reports::BaselineOptions> options;
   if (!a.without) {
     options = a.baselines;
     options->task = run.task;
-    options->split = SplitNamed(a.split);
     options->quiet = a.quiet;
   }
-  const lab::DataStatistics statistics =
-      lab::GatherStatistics(*data, run.format, a.baselines.length, options);
+  const reports::DataStatistics statistics =
+      reports::GatherStatistics(*data, run.format, a.baselines.length, options);
   if (a.json) {
-    Json json = lab::ToJson(statistics);
+    Json json = reports::ToJson(statistics);
     json["data"] = run.data;
-    json["task"] = run.task;
+    json["task"] = Name(run.task);
     PrintJson(json);
     return;
   }
   fmt::print("{}: {}{} tokens{}\n", Printable(run.data),
              statistics.vocabulary.empty() ? "" : statistics.vocabulary + ", ", statistics.vocab,
              statistics.classes > 0 ? fmt::format(", {} classes", statistics.classes) : "");
-  if (const lab::Table lengths = LengthsTable(statistics); !lengths.rows.empty())
+  if (const reports::Table lengths = LengthsTable(statistics); !lengths.rows.empty())
     fmt::print("\n{}", lengths.ToText());
   for (const std::string& text : {SplitText(statistics), DroppedText(statistics)}) {
     if (!text.empty()) fmt::print("{}\n", text);
@@ -58,11 +56,11 @@ void Run(const Arguments& a) {
   if (!statistics.baselines) return;
   fmt::print("\n{}\n{}", FrequenciesTable(statistics).ToText(),
              BaselinesTable(statistics).ToText());
-  if (run.task != "masked") return;
-  std::vector<lab::MaskKindScores> kinds;
-  for (const lab::Baseline& baseline : statistics.baselines->baselines)
+  if (run.task != Task::kMasked) return;
+  std::vector<reports::MaskKindScores> kinds;
+  for (const reports::Baseline& baseline : statistics.baselines->baselines)
     kinds.push_back({baseline.name, baseline.by_kind});
-  fmt::print("\n{}", lab::MaskKindsTable(kinds).ToText());
+  fmt::print("\n{}", reports::MaskKindsTable(kinds).ToText());
 }
 
 void Declare(Options& options, Arguments& a) {
@@ -71,7 +69,7 @@ void Declare(Options& options, Arguments& a) {
   a.fields.Add(options, "Data", train::FormatFields(defaults.format));
   options.Integer("--length", {1, int64_t{1} << 24}, a.baselines.length, "Tokens of a sequence")
       .Default("512, or the task's own");
-  options.Choice("--split", {SplitNames().begin(), SplitNames().begin() + kSplits}, a.split,
+  options.Choice("--split", Names<Split>().first(kSplits), a.baselines.split,
                  "Part of the data that baselines are evaluated on");
   options.Integer("--count", {1, kMany}, a.baselines.most_tokens,
                   "Training targets that are counted at most; 8 bytes of memory each");

@@ -11,8 +11,9 @@
 #include "core/error_text.h"
 #include "core/json.h"
 #include "favor/model.h"
-#include "lab/table.h"
 #include "models/checkpoint.h"
+#include "models/config.h"
+#include "reports/table.h"
 
 namespace favor::cli {
 namespace {
@@ -48,14 +49,14 @@ ModelConfig ConfigOf(const Arguments& a) {
   }
   ModelConfig config = a.options.Fresh().model;
   if (config.vocab == 0) config.vocab = kByteVocab;
-  if (config.positions == "learned" && config.max_length == 0)
+  if (config.positions == Positions::kLearned && config.max_length == 0)
     config.max_length = a.length == 0 ? kDefaultLength : a.length;
   return config;
 }
 
 void Run(Arguments& a) {
   const ModelConfig config = ConfigOf(a);
-  const bool learned = config.positions == "learned";
+  const bool learned = config.positions == Positions::kLearned;
   if (a.length == 0)
     a.length = learned ? std::min(kDefaultLength, config.max_length) : kDefaultLength;
   if (learned && a.length > config.max_length) {
@@ -85,18 +86,16 @@ void Run(Arguments& a) {
                    {"evaluation_bytes", ToJson(evaluation)}});
     return;
   }
-  lab::Table parts{.title = "Parameters", .columns = {"part", "parameters"}};
+  reports::Table parts{.title = "Parameters", .columns = {"part", "parameters"}};
   for (const ModelSummary::Part& part : summary.parts)
     parts.rows.push_back({part.name, std::to_string(part.parameters)});
   parts.rows.push_back({"all", std::to_string(summary.parameters)});
-  fmt::print("{}: {} attention{}, {} layers of width {}, {} heads\n\n{}\n",
-             config.causal ? "decoder" : "encoder", config.attention,
-             config.attention == "linear"
-                 ? fmt::format(" ({}, {} features)", config.features.map, config.features.features)
-                 : "",
-             config.layers, config.width, config.heads, parts.ToText());
-  lab::Table memory{.title = fmt::format("Memory in MB, batch {} × length {}", a.batch, a.length),
-                    .columns = {"", "training", "evaluation"}};
+  fmt::print("{}: {}, {} layers of width {}, {} heads\n\n{}\n",
+             config.causal ? "decoder" : "encoder", models::AttentionText(config), config.layers,
+             config.width, config.heads, parts.ToText());
+  reports::Table memory{
+      .title = fmt::format("Memory in MB, batch {} × length {}", a.batch, a.length),
+      .columns = {"", "training", "evaluation"}};
   const auto row = [&](const char* name, int64_t MemoryPlan::*part) {
     memory.rows.push_back({name, Megabytes(training.*part), Megabytes(evaluation.*part)});
   };

@@ -27,7 +27,7 @@ Example Draw(const TaskValues& values, Split, const RandomStream& stream) {
 GeneratedTask CopyTask() {
   return {.name = "copy",
           .summary = "repeat a sequence of symbols",
-          .task = "causal",
+          .task = Task::kCausal,
           .parameters = {{"length", "symbols to repeat", 32, 1, 1 << 20},
                          {"symbols", "different symbols", 16, 2, 1 << 16}},
           .shape = ShapeOf,

@@ -62,7 +62,7 @@ Example Draw(const TaskValues& values, Split, const RandomStream& stream) {
 GeneratedTask ListopsTask() {
   return {.name = "listops",
           .summary = "results of nested operations on digits",
-          .task = "classify",
+          .task = Task::kClassify,
           .parameters = {{"length", "tokens at most", 128, 8, 1 << 16},
                          {"depth", "operations inside each other at most", 4, 1, 64}},
           .shape = ShapeOf,

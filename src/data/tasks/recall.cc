@@ -76,7 +76,7 @@ GeneratedTask RecallTask() {
   return {
       .name = "recall",
       .summary = "values of keys seen long before",
-      .task = "causal",
+      .task = Task::kCausal,
       .parameters = {{"pairs", "of a key and a value", 8, 1, 1 << 12},
                      {"distance", "tokens of noise between pairs and questions", 512, 0, 1 << 22},
                      {"mixed", "1: training has all distances up to this one, evaluation this one",

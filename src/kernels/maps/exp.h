@@ -12,7 +12,7 @@ namespace favor::kernels {
 struct Exp : ExponentialMap {
   static constexpr MapTraits kTraits{.info = {.name = "exp",
                                               .formula = "exp(ω·x) + ε",
-                                              .kernel = "generalized",
+                                              .kernel = KernelFamily::kGeneralized,
                                               .nonnegative = true,
                                               .parts = 1,
                                               .default_epsilon = kGeneralizedEpsilon},

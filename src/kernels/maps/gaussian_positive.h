@@ -11,7 +11,7 @@ namespace favor::kernels {
 struct GaussianPositive : LinearExponentMap {
   static constexpr MapTraits kTraits{.info = {.name = "gaussian-positive",
                                               .formula = "exp(ω·x − |x|²)",
-                                              .kernel = "gaussian",
+                                              .kernel = KernelFamily::kGaussian,
                                               .nonnegative = true,
                                               .parts = 1,
                                               .default_epsilon = {}},

@@ -9,7 +9,7 @@ namespace favor::kernels {
 struct GaussianTrigonometric : TrigonometricMap {
   static constexpr MapTraits kTraits{.info = {.name = "gaussian-trigonometric",
                                               .formula = "[sin ω·x ; cos ω·x]",
-                                              .kernel = "gaussian",
+                                              .kernel = KernelFamily::kGaussian,
                                               .nonnegative = false,
                                               .parts = 2,
                                               .default_epsilon = {}},

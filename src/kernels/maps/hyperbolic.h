@@ -15,7 +15,7 @@ struct Hyperbolic : ExponentialMap {
   static constexpr MapTraits kTraits{
       .info = {.name = "hyperbolic",
                .formula = "[exp(ω·x − |x|²/2) ; exp(−ω·x − |x|²/2)]/√2",
-               .kernel = "softmax",
+               .kernel = KernelFamily::kSoftmax,
                .nonnegative = true,
                .parts = 2,
                .default_epsilon = {}},

@@ -15,12 +15,12 @@ struct Oprf : LinearExponentMap {
   static constexpr MapTraits kTraits{
       .info = {.name = "oprf",
                .formula = "(1−4A)^(d/4)·exp(A|ω|² + √(1−4A)·ω·x − |x|²/2)",
-               .kernel = "softmax",
+               .kernel = KernelFamily::kSoftmax,
                .nonnegative = true,
                .parts = 1,
-               .default_epsilon = {}},
+               .default_epsilon = {},
+               .takes_a = true},
       .norm_slope = -1,
-      .uses_oprf_a = true,
       .only_norm = OmegaNorm::kChi};
 
   // log(E X²/K²) = d ln((1+t)/2) − (d/2) ln t + ‖x+y‖²/t with t = 1 − 8A. Two orthogonal rows:

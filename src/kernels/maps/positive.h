@@ -12,7 +12,7 @@ namespace favor::kernels {
 struct Positive : LinearExponentMap {
   static constexpr MapTraits kTraits{.info = {.name = "positive",
                                               .formula = "exp(ω·x − |x|²/2)",
-                                              .kernel = "softmax",
+                                              .kernel = KernelFamily::kSoftmax,
                                               .nonnegative = true,
                                               .parts = 1,
                                               .default_epsilon = {}},

@@ -14,7 +14,7 @@ struct Regularized : Positive {
   // cppcheck-suppress duplInheritedMember
   static constexpr MapTraits kTraits{.info = {.name = "regularized",
                                               .formula = "exp(ω·x − |x|²/2), |ω| = √d",
-                                              .kernel = "regularized softmax",
+                                              .kernel = KernelFamily::kRegularizedSoftmax,
                                               .nonnegative = true,
                                               .parts = 1,
                                               .default_epsilon = {}},

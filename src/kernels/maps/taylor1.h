@@ -10,7 +10,7 @@ namespace favor::kernels {
 struct Taylor1 : RowMap {
   static constexpr MapTraits kTraits{.info = {.name = "taylor1",
                                               .formula = "[1, x]",
-                                              .kernel = "polynomial",
+                                              .kernel = KernelFamily::kPolynomial,
                                               .nonnegative = false,
                                               .parts = 1,
                                               .default_epsilon = {}},

@@ -13,7 +13,7 @@ namespace favor::kernels {
 struct Trigonometric : TrigonometricMap {
   static constexpr MapTraits kTraits{.info = {.name = "trigonometric",
                                               .formula = "exp(|x|²/2)·[sin ω·x ; cos ω·x]",
-                                              .kernel = "softmax",
+                                              .kernel = KernelFamily::kSoftmax,
                                               .nonnegative = false,
                                               .parts = 2,
                                               .default_epsilon = {}},

@@ -1,0 +1,22 @@
+// The functions inside feed-forward layers.
+#ifndef FAVOR_ACTIVATION_H_
+#define FAVOR_ACTIVATION_H_
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "favor/names.h"
+
+namespace favor {
+
+enum class Activation : uint8_t {
+  kGelu,  // x·Φ(x), Φ the normal distribution function
+  kRelu,  // max(x, 0)
+};
+template <>
+inline constexpr auto kNamesOf<Activation> = std::to_array<std::string_view>({"gelu", "relu"});
+
+}  // namespace favor
+
+#endif  // FAVOR_ACTIVATION_H_

@@ -1,0 +1,250 @@
+#include "benchmarks/attention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "benchmarks/peak_memory.h"
+#include "benchmarks/random_tensor.h"
+#include "benchmarks/sgemm.h"
+#include "core/progress.h"
+#include "core/stopwatch.h"
+#include "favor/attention.h"
+
+namespace favor::benchmarks {
+namespace {
+
+constexpr int64_t kFitFrom = 4096;
+constexpr double kSecondsOfRow = 20;  // a row that has taken so long is not timed again
+
+// Arrays of one length, and a call on them.
+class BenchCall {
+ public:
+  BenchCall(const AttentionBenchOptions& options, int64_t length, uint64_t seed)
+      : backward_(options.backward),
+        shape_({options.batch, options.heads, length, options.dim}),
+        q_(RandomNormal(shape_, options.deviation, seed, "bench q")),
+        k_(RandomNormal(shape_, options.deviation, seed, "bench k")),
+        v_(RandomNormal(shape_, 1, seed, "bench v")),
+        out_(shape_) {
+    if (!backward_) return;
+    grad_out_ = RandomNormal(shape_, 1, seed, "bench gradient");
+    for (Tensor* gradient : {&grad_q_, &grad_k_, &grad_v_}) *gradient = Tensor(shape_);
+  }
+
+  void Run(const AttentionOptions& options, const Context& context) {
+    if (!backward_) return AttendInto({q_, k_, v_}, options, context, out_);
+    AttentionRecord record;
+    AttendInto({q_, k_, v_}, options, context, out_, {.record = &record});
+    AttendBackwardInto({q_, k_, v_, out_, grad_out_}, options, context, &record,
+                       {grad_q_, grad_k_, grad_v_});
+  }
+
+ private:
+  bool backward_;
+  Shape shape_;
+  Tensor q_, k_, v_, out_, grad_out_, grad_q_, grad_k_, grad_v_;
+};
+
+struct Timed {
+  AttentionBenchRow row;
+  AttentionOptions options;
+  double spent = 0;
+};
+
+std::vector<Timed> RowsOfLength(const AttentionBenchOptions& options, int64_t length,
+                                uint64_t seed) {
+  std::vector<Timed> rows;
+  const auto add = [&](AttentionBenchRow row) -> Timed& {
+    row.length = length;
+    row.seconds = std::numeric_limits<double>::infinity();
+    rows.push_back({.row = std::move(row), .options = {.causal = options.causal}});
+    return rows.back();
+  };
+  for (const std::string& map : options.maps) {
+    for (const std::string& projection : options.projections) {
+      AttentionOptions& attention = add({.map = map, .projection = projection}).options;
+      attention.plan = FeaturePlan::Draw(
+          {.map = map,
+           .projection = projection,
+           .features = options.features,
+           // A of the size that deviation and dim call for, as a causal call may not look.
+           .oprf_a = FindMap(map).takes_a ? std::vector<double>{OptimalOprfA(
+                                                2 * options.deviation * options.deviation *
+                                                    std::sqrt(static_cast<double>(options.dim)),
+                                                options.dim)}
+                                          : std::vector<double>{}},
+          options.heads, options.dim, seed);
+      rows.back().row.features = attention.plan->features();  // a projection may have its own
+    }
+  }
+  if (length <= options.exact_up_to) add({.exact = true}).options.attention = "exact";
+  return rows;
+}
+
+// From where on y of `linear` stays below y of `exact`, both sorted by x.
+std::optional<double> Crossover(const std::vector<std::pair<double, double>>& linear,
+                                const std::vector<std::pair<double, double>>& exact) {
+  std::vector<std::pair<double, double>> gap;  // log(linear/exact) over log(length)
+  for (const auto& [length, seconds] : linear) {
+    for (const auto& [other, exact_seconds] : exact) {
+      if (other == length) gap.emplace_back(std::log(length), std::log(seconds / exact_seconds));
+    }
+  }
+  if (gap.empty() || gap.back().second >= 0) return std::nullopt;
+  for (size_t i = gap.size() - 1; i > 0; --i) {
+    const auto& [x0, y0] = gap[i - 1];
+    const auto& [x1, y1] = gap[i];
+    if (y0 >= 0) return std::exp(x0 + (x1 - x0) * y0 / (y0 - y1));
+  }
+  return std::exp(gap.front().first);
+}
+
+}  // namespace
+
+double CountedFlops(const AttentionBenchOptions& options, bool exact, int64_t length,
+                    int64_t features) {
+  const auto l = static_cast<double>(length), d = static_cast<double>(options.dim);
+  const auto heads = static_cast<double>(options.batch * options.heads);
+  if (exact) return heads * l * l * d * (options.backward ? 14 : 4) * (options.causal ? 0.5 : 1);
+  return heads * l * d * static_cast<double>(features) * (options.backward ? 24 : 8);
+}
+
+std::optional<double> FittedExponent(const std::vector<std::pair<double, double>>& points) {
+  if (points.size() < 2) return std::nullopt;
+  double x = 0, y = 0, xx = 0, xy = 0;
+  for (const auto& [px, py] : points) {
+    x += std::log(px);
+    y += std::log(py);
+    xx += std::log(px) * std::log(px);
+    xy += std::log(px) * std::log(py);
+  }
+  const auto n = static_cast<double>(points.size());
+  const double spread = n * xx - x * x;
+  if (!(spread > 0)) return std::nullopt;
+  return (n * xy - x * y) / spread;
+}
+
+AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Context& context) {
+  AttentionBench bench{.options = options, .threads = context.threads()};
+  Yardstick sgemm(context);
+  Progress progress("bench", static_cast<int64_t>(options.lengths.size()) * options.rounds,
+                    options.quiet);
+  int64_t done = 0;
+  std::sort(bench.options.lengths.begin(), bench.options.lengths.end());
+  for (const int64_t length : bench.options.lengths) {
+    BenchCall call(options, length, context.seed());
+    std::vector<Timed> rows = RowsOfLength(options, length, context.seed());
+    for (Timed& timed : rows) {
+      // Also warms caches and pages. A context of its own, whose scratch memory counts.
+      const Context fresh({.threads = context.threads(), .seed = context.seed()});
+      timed.row.extra_bytes = PeakExtraBytes([&] { call.Run(timed.options, fresh); });
+    }
+    for (int64_t round = 0; round < options.rounds; ++round) {
+      // Product and rows take turns, so that what disturbs one disturbs the other.
+      sgemm.Measure();
+      for (Timed& timed : rows) {
+        if (timed.spent > kSecondsOfRow) continue;
+        const double seconds = LeastSeconds(1, [&] { call.Run(timed.options, context); });
+        timed.spent += seconds;
+        timed.row.seconds = std::min(timed.row.seconds, seconds);
+      }
+      progress.Update(++done, fmt::format("L = {}", length));
+    }
+    for (Timed& timed : rows) {
+      const double flops = CountedFlops(options, timed.row.exact, length, timed.row.features);
+      timed.row.gflops = flops / timed.row.seconds / 1e9;
+      bench.rows.push_back(std::move(timed.row));
+    }
+  }
+  bench.sgemm_gflops = sgemm.gflops();
+  const auto times = [&](bool exact, const std::string& map, const std::string& projection) {
+    std::vector<std::pair<double, double>> points;
+    for (const AttentionBenchRow& row : bench.rows) {
+      if (row.exact == exact && row.map == map && row.projection == projection)
+        points.emplace_back(static_cast<double>(row.length), row.seconds);
+    }
+    return points;
+  };
+  const auto exact = times(true, "", "");
+  for (const std::string& map : options.maps) {
+    for (const std::string& projection : options.projections) {
+      const auto linear = times(false, map, projection);
+      auto fitted = linear;
+      std::erase_if(fitted, [](const auto& point) { return point.first < kFitFrom; });
+      bench.lines.push_back({.map = map,
+                             .projection = projection,
+                             .crossover = Crossover(linear, exact),
+                             .exponent = FittedExponent(fitted.size() >= 2 ? fitted : linear)});
+    }
+  }
+  return bench;
+}
+
+reports::Table AttentionBench::ToTable() const {
+  reports::Table table{
+      .title = fmt::format("{} attention, {}, batch {}, {} heads, d = {}, m = {}, {} threads",
+                           options.causal ? "Causal" : "Bidirectional",
+                           options.backward ? "forward and backward" : "forward", options.batch,
+                           options.heads, options.dim, options.features, threads),
+      .caption = fmt::format("{} Least of {} times; tokens are positions of a sequence, all heads.",
+                             YardstickText(sgemm_gflops), options.rounds),
+      .columns = {"length", "attention", "ms", "tokens/s", "GFLOP/s", "of sgemm", "extra MB",
+                  "exact/linear"},
+      .rows = {}};
+  for (const AttentionBenchRow& row : rows) {
+    std::string ratio;
+    if (!row.exact) {
+      for (const AttentionBenchRow& other : rows) {
+        if (other.exact && other.length == row.length)
+          ratio = fmt::format("{:.2f}", other.seconds / row.seconds);
+      }
+    }
+    table.rows.push_back(
+        {std::to_string(row.length),
+         row.exact ? "exact" : fmt::format("{}, {}", row.map, row.projection),
+         fmt::format("{:.3f}", 1e3 * row.seconds),
+         fmt::format("{:.3g}", static_cast<double>(row.length * options.batch) / row.seconds),
+         fmt::format("{:.1f}", row.gflops), ShareText(row.gflops, sgemm_gflops),
+         row.extra_bytes ? fmt::format("{:.1f}", static_cast<double>(*row.extra_bytes) / 1e6) : "—",
+         ratio});
+  }
+  return table;
+}
+
+reports::Plot AttentionBench::ToPlot() const {
+  reports::Plot plot{
+      .title = fmt::format("Time of {} attention{}", options.causal ? "causal" : "bidirectional",
+                           options.backward ? ", forward and backward" : ""),
+      .caption = "",
+      .x_label = "length",
+      .y_label = "seconds",
+      .log_x = true,
+      .log_y = true,
+      .series = {}};
+  const auto add = [&](const std::string& name, const auto& belongs) {
+    reports::Series series{
+        .name = name, .points = {}, .color = static_cast<int>(plot.series.size() / 2)};
+    for (const AttentionBenchRow& row : rows) {
+      if (belongs(row)) series.points.emplace_back(static_cast<double>(row.length), row.seconds);
+    }
+    if (series.points.empty()) return;
+    plot.series.push_back(series);
+    series.markers = true;
+    plot.series.push_back(series);
+  };
+  add("exact", [](const AttentionBenchRow& row) { return row.exact; });
+  for (const AttentionBenchLine& line : lines) {
+    std::string name = fmt::format("{}, {}", line.map, line.projection);
+    if (line.exponent) name += fmt::format(": L^{:.3f}", *line.exponent);
+    add(name, [&](const AttentionBenchRow& row) {
+      return !row.exact && row.map == line.map && row.projection == line.projection;
+    });
+  }
+  return plot;
+}
+
+}  // namespace favor::benchmarks

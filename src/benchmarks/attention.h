@@ -1,0 +1,73 @@
+// Times of attention over lengths, maps and projections, beside exact attention and a large matrix
+// product measured in the same run.
+#ifndef FAVOR_BENCHMARKS_ATTENTION_H_
+#define FAVOR_BENCHMARKS_ATTENTION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "favor/context.h"
+#include "reports/plot.h"
+#include "reports/table.h"
+
+namespace favor::benchmarks {
+
+struct AttentionBenchOptions {
+  std::vector<int64_t> lengths = {512, 1024, 2048, 4096, 8192, 16384};
+  int64_t batch = 1, heads = 8, dim = 64, features = 256;
+  std::vector<std::string> maps = {"positive"}, projections = {"orthogonal"};
+  bool causal = false, backward = false;
+  int64_t exact_up_to = 16384;  // the longest sequence of exact attention
+  double deviation = 0.5;       // of queries and keys
+  int64_t rounds = 5;           // how often everything is timed; the least time counts
+  bool quiet = false;           // no progress on stderr
+};
+
+struct AttentionBenchRow {
+  bool exact = false;           // else linear
+  std::string map, projection;  // of linear attention
+  int64_t length;
+  int64_t features;  // m; 0 of exact attention
+  double seconds;    // forward, or forward and backward together
+  double gflops;
+  std::optional<int64_t> extra_bytes;  // peak memory beyond inputs, outputs and gradients
+};
+
+// One way to compute linear attention, over all lengths.
+struct AttentionBenchLine {
+  std::string map, projection;
+  // From which length on linear attention takes less time than exact attention, between measured
+  // lengths by interpolation; empty where it never does, or exact attention was not measured.
+  std::optional<double> crossover;
+  // Of time ∝ length^exponent, over lengths of 4096 and more (over all where fewer than two are).
+  std::optional<double> exponent;
+};
+
+struct AttentionBench {
+  AttentionBenchOptions options;
+  int threads = 0;
+  std::optional<double> sgemm_gflops;  // the yardstick; empty without oneDNN
+  std::vector<AttentionBenchRow> rows;
+  std::vector<AttentionBenchLine> lines;
+
+  reports::Table ToTable() const;
+  reports::Plot ToPlot() const;
+};
+
+// Floating-point operations that count: linear attention 8·L·m·d a head forward (four products) and
+// 24·L·m·d with gradients (twelve); exact attention 4·L²·d and 14·L²·d, half of it when causal.
+// m counts as the rows of ω whatever the map and the projection; what a kernel does besides does
+// not count.
+double CountedFlops(const AttentionBenchOptions& options, bool exact, int64_t length,
+                    int64_t features);
+
+AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Context& context);
+
+// The exponent of y ∝ x^exponent by least squares on logarithms; empty for fewer than two points.
+std::optional<double> FittedExponent(const std::vector<std::pair<double, double>>& points);
+
+}  // namespace favor::benchmarks
+
+#endif  // FAVOR_BENCHMARKS_ATTENTION_H_

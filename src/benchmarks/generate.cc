@@ -1,0 +1,106 @@
+#include "benchmarks/generate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "core/parallel.h"
+#include "core/progress.h"
+#include "core/stopwatch.h"
+#include "favor/generate.h"
+#include "favor/random.h"
+
+namespace favor::benchmarks {
+namespace {
+
+std::vector<int32_t> Noise(int64_t first, int64_t count, int64_t vocab) {
+  const RandomStream stream(0, "tokens to read");
+  std::vector<int32_t> tokens;
+  for (int64_t i = first; i < first + count; ++i) {
+    tokens.push_back(static_cast<int32_t>(stream.Uniform(static_cast<uint64_t>(i)) *
+                                          static_cast<double>(vocab)));
+  }
+  return tokens;
+}
+
+// A copy by all threads.
+class CopiedBytes {
+ public:
+  explicit CopiedBytes(int64_t bytes) : from_(static_cast<size_t>(bytes), 1), to_(from_.size()) {}
+
+  void Run(const Context& context) {
+    constexpr int64_t kPiece = 1 << 20;
+    ParallelForBlocks(context, std::ssize(from_), kPiece, [&](int64_t begin, int64_t end) {
+      std::memcpy(to_.data() + begin, from_.data() + begin, static_cast<size_t>(end - begin));
+    });
+  }
+
+ private:
+  std::vector<char> from_, to_;
+};
+
+}  // namespace
+
+GenerateBench RunGenerateBench(const GenerateBenchOptions& options, const Context& context) {
+  GenerateBench bench{.options = options, .threads = context.threads()};
+  std::ranges::sort(bench.options.contexts);
+  Model model(options.model, /*seed=*/1);
+  bench.weight_bytes = model.ParameterCount() * static_cast<int64_t>(sizeof(float));
+  Decoder decoder(model, context);
+  Progress progress("bench", bench.options.contexts.back(), options.quiet);
+  for (const int64_t length : bench.options.contexts) {
+    GenerateBenchRow row{.context = length, .seconds = std::numeric_limits<double>::infinity()};
+    const int64_t fresh = length - decoder.tokens();
+    constexpr int64_t kPiece = 4096;
+    double reading = 0;
+    while (decoder.tokens() < length) {
+      const auto piece =
+          Noise(decoder.tokens(), std::min(kPiece, length - decoder.tokens()), options.model.vocab);
+      reading += LeastSeconds(1, [&] { decoder.Read(piece); });
+      progress.Update(decoder.tokens(), fmt::format("context {}", length));
+    }
+    row.read_tokens_per_second = fresh > 0 ? static_cast<double>(fresh) / reading : 0;
+    row.state_bytes = decoder.StateBytes();
+    CopiedBytes copy(bench.weight_bytes + row.state_bytes);
+    copy.Run(context);
+    row.copy_seconds = row.seconds;
+    for (int64_t round = 0; round < options.rounds; ++round) {
+      Decoder own = decoder.Clone();
+      const auto tokens = Noise(length, options.tokens, options.model.vocab);
+      const double seconds = LeastSeconds(1, [&] {
+        for (const int32_t token : tokens) own.Read({&token, 1});
+      });
+      row.seconds = std::min(row.seconds, seconds / static_cast<double>(options.tokens));
+      row.copy_seconds = std::min(row.copy_seconds, LeastSeconds(3, [&] { copy.Run(context); }));
+    }
+    bench.rows.push_back(row);
+  }
+  return bench;
+}
+
+reports::Table GenerateBench::ToTable() const {
+  const ModelConfig& m = options.model;
+  reports::Table table{
+      .title = fmt::format("Generation, {} attention, {} layers, width {}, {} heads, {} threads",
+                           m.attention, m.layers, m.width, m.heads, threads),
+      .caption = fmt::format(
+          "Weights: {:.1f} MB. A token reads them and the state once: the last column is the time "
+          "of a copy of as many bytes, in this run, divided by that of a token. Least of {} times.",
+          static_cast<double>(weight_bytes) / 1e6, options.rounds),
+      .columns = {"context", "read tokens/s", "tokens/s", "ms/token", "state MB", "copy GB/s",
+                  "of copy"}};
+  for (const GenerateBenchRow& row : rows) {
+    const auto bytes = static_cast<double>(weight_bytes + row.state_bytes);
+    table.rows.push_back(
+        {std::to_string(row.context), fmt::format("{:.0f}", row.read_tokens_per_second),
+         fmt::format("{:.1f}", 1 / row.seconds), fmt::format("{:.3f}", 1e3 * row.seconds),
+         fmt::format("{:.3f}", static_cast<double>(row.state_bytes) / 1e6),
+         fmt::format("{:.2f}", bytes / row.copy_seconds / 1e9),
+         fmt::format("{:.0f} %", 100 * row.ShareOfCopy())});
+  }
+  return table;
+}
+
+}  // namespace favor::benchmarks

@@ -1,0 +1,45 @@
+// Speed of generation behind contexts of several lengths, beside a copy of the same bytes: a token
+// needs every weight and the whole state once.
+#ifndef FAVOR_BENCHMARKS_GENERATE_H_
+#define FAVOR_BENCHMARKS_GENERATE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "favor/model.h"
+#include "reports/table.h"
+
+namespace favor::benchmarks {
+
+struct GenerateBenchOptions {
+  ModelConfig model = Preset("regular");
+  std::vector<int64_t> contexts = {100, 1000, 10'000, 100'000};
+  int64_t tokens = 64;  // generated in a round
+  int64_t rounds = 5;   // the least time counts
+  bool quiet = false;
+};
+
+struct GenerateBenchRow {
+  int64_t context = 0;
+  double read_tokens_per_second = 0;  // of the tokens since the context before
+  double seconds = 0;                 // of one token
+  int64_t state_bytes = 0;
+  double copy_seconds = 0;  // of as many bytes as weights and state have
+
+  double ShareOfCopy() const { return copy_seconds / seconds; }
+};
+
+struct GenerateBench {
+  GenerateBenchOptions options;
+  int threads = 0;
+  int64_t weight_bytes = 0;
+  std::vector<GenerateBenchRow> rows;
+
+  reports::Table ToTable() const;
+};
+
+GenerateBench RunGenerateBench(const GenerateBenchOptions& options, const Context& context);
+
+}  // namespace favor::benchmarks
+
+#endif  // FAVOR_BENCHMARKS_GENERATE_H_

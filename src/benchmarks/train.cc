@@ -1,0 +1,139 @@
+#include "benchmarks/train.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "attention/kind.h"
+#include "benchmarks/attention.h"
+#include "benchmarks/peak_memory.h"
+#include "benchmarks/sgemm.h"
+#include "core/progress.h"
+#include "core/stopwatch.h"
+#include "favor/random.h"
+
+namespace favor::benchmarks {
+namespace {
+
+// Tokens drawn at random, each asked for the one behind it.
+class Noise : public Dataset {
+ public:
+  explicit Noise(int64_t vocab) : vocab_(vocab) {}
+
+  int64_t vocab() const override { return vocab_; }
+  int64_t classes() const override { return 0; }
+  int64_t Length(int64_t asked) const override { return asked; }
+  Batch TrainBatch(const BatchRequest& request) const override {
+    const RandomStream stream =
+        RandomStream(0, "noise").Child(static_cast<uint64_t>(request.index));
+    Batch batch{.batch = request.batch, .length = request.length};
+    const int64_t tokens = request.batch * request.length;
+    for (int64_t i = 0; i < tokens; ++i) {
+      batch.tokens.push_back(static_cast<int32_t>(stream.Uniform(static_cast<uint64_t>(i)) *
+                                                  static_cast<double>(vocab_)));
+    }
+    batch.targets = batch.tokens;
+    return batch;
+  }
+  int64_t Batches(Split, int64_t, int64_t) const override { return 1; }
+  Batch EvalBatch(Split, const BatchRequest& request) const override { return TrainBatch(request); }
+
+ private:
+  int64_t vocab_;
+};
+
+RunConfig RunOf(const TrainBenchOptions& options, int64_t length) {
+  RunConfig run{.task = options.model.causal ? Task::kCausal : Task::kMasked,
+                .model = options.model};
+  run.training.batch = options.batch;
+  run.training.length = length;
+  run.training.recompute = options.recompute;
+  if (run.model.positions == Positions::kLearned) run.model.max_length = length;
+  return run;
+}
+
+}  // namespace
+
+double CountedTrainFlops(const ModelConfig& model, int64_t batch, int64_t length) {
+  const int64_t kv_heads = model.kv_heads == 0 ? model.heads : model.kv_heads;
+  const int64_t kv_width = model.width / model.heads * kv_heads;
+  const int64_t layer =
+      2 * model.width * model.width + 2 * model.width * kv_width + 2 * model.width * model.ff;
+  const int64_t multiplied = model.layers * layer + model.vocab * model.width;
+  const attention::Kind& kind = attention::FindKind(model.attention);
+  const bool exact = &kind == &attention::FindKind("exact");
+  const double attention = exact || kind.TakesPlan()
+                               ? CountedFlops({.batch = batch,
+                                               .heads = model.heads,
+                                               .dim = model.width / model.heads,
+                                               .causal = model.causal,
+                                               .backward = true},
+                                              exact, length, model.features.features)
+                               : 0;
+  return 6.0 * static_cast<double>(multiplied) * static_cast<double>(batch * length) +
+         static_cast<double>(model.layers) * attention;
+}
+
+TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& context) {
+  TrainBench bench{.options = options, .threads = context.threads()};
+  Yardstick sgemm(context);
+  Progress progress("bench", static_cast<int64_t>(options.lengths.size()) * options.rounds,
+                    options.quiet);
+  const auto data = std::make_shared<Noise>(options.model.vocab);
+  int64_t done = 0;
+  std::sort(bench.options.lengths.begin(), bench.options.lengths.end());
+  for (const int64_t length : bench.options.lengths) {
+    const RunConfig run = RunOf(options, length);
+    TrainBenchRow row{.length = length,
+                      .tokens = options.batch * length,
+                      .seconds = std::numeric_limits<double>::infinity()};
+    row.planned_bytes = PlanMemory(run.model, {.batch = options.batch,
+                                               .length = length,
+                                               .recompute = options.recompute,
+                                               .threads = context.threads()})
+                            .Total();
+    std::optional<Trainer> trainer;
+    std::optional<Context> fresh;  // whose scratch memory counts
+    row.measured_bytes = PeakExtraBytes([&] {
+      fresh.emplace(ContextOptions{.threads = context.threads()});
+      trainer.emplace(run, *fresh, data);
+      trainer->Step();
+    });
+    for (int64_t round = 0; round < options.rounds; ++round) {
+      sgemm.Measure();
+      row.seconds = std::min(row.seconds, LeastSeconds(1, [&] { trainer->Step(); }));
+      progress.Update(++done, fmt::format("L = {}", length));
+    }
+    row.gflops = CountedTrainFlops(options.model, options.batch, length) / row.seconds / 1e9;
+    bench.rows.push_back(row);
+  }
+  bench.sgemm_gflops = sgemm.gflops();
+  return bench;
+}
+
+reports::Table TrainBench::ToTable() const {
+  const ModelConfig& m = options.model;
+  reports::Table table{
+      .title = fmt::format("Training step, {} attention, {} layers, width {}, {} heads, batch {}, "
+                           "{} threads",
+                           m.attention, m.layers, m.width, m.heads, options.batch, threads),
+      .caption = fmt::format("{} Least of {} times.", YardstickText(sgemm_gflops), options.rounds),
+      .columns = {"length", "s/step", "µs/token", "tokens/s", "GFLOP/s", "of sgemm", "planned MB",
+                  "measured MB"}};
+  for (const TrainBenchRow& row : rows) {
+    const auto tokens = static_cast<double>(row.tokens);
+    const auto megabytes = [](int64_t bytes) {
+      return fmt::format("{:.0f}", static_cast<double>(bytes) / 1e6);
+    };
+    table.rows.push_back({std::to_string(row.length), fmt::format("{:.3f}", row.seconds),
+                          fmt::format("{:.1f}", 1e6 * row.seconds / tokens),
+                          fmt::format("{:.0f}", tokens / row.seconds),
+                          fmt::format("{:.1f}", row.gflops), ShareText(row.gflops, sgemm_gflops),
+                          megabytes(row.planned_bytes),
+                          row.measured_bytes ? megabytes(*row.measured_bytes) : "?"});
+  }
+  return table;
+}
+
+}  // namespace favor::benchmarks

@@ -1,0 +1,48 @@
+// Times and memory of training steps over lengths, beside a large matrix product of the same run.
+#ifndef FAVOR_BENCHMARKS_TRAIN_H_
+#define FAVOR_BENCHMARKS_TRAIN_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "favor/train.h"
+#include "reports/table.h"
+
+namespace favor::benchmarks {
+
+struct TrainBenchOptions {
+  ModelConfig model = Preset("regular");
+  std::vector<int64_t> lengths = {1024, 2048, 4096, 8192};
+  int64_t batch = 1;
+  bool recompute = false;
+  int64_t rounds = 3;  // steps that are timed; the least time counts
+  bool quiet = false;
+};
+
+struct TrainBenchRow {
+  int64_t length, tokens;
+  double seconds;  // of one step: batch, forward, backward, AdamW
+  double gflops;
+  int64_t planned_bytes;                  // as favor inspect model says
+  std::optional<int64_t> measured_bytes;  // peak of model and steps
+};
+
+struct TrainBench {
+  TrainBenchOptions options;
+  int threads = 0;
+  std::optional<double> sgemm_gflops;  // the yardstick; empty without oneDNN
+  std::vector<TrainBenchRow> rows;
+
+  reports::Table ToTable() const;
+};
+
+// Operations that count: 6 for every token and parameter of a matrix product (tables that are only
+// looked up are none), and those of attention with gradients as favor bench attention counts them.
+double CountedTrainFlops(const ModelConfig& model, int64_t batch, int64_t length);
+
+TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& context);
+
+}  // namespace favor::benchmarks
+
+#endif  // FAVOR_BENCHMARKS_TRAIN_H_

@@ -1,0 +1,55 @@
+#include "cli/command_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+#include "core/json.h"
+#include "train/config_fields.h"
+
+namespace favor::cli {
+
+std::string Quoted(const std::string& text) {
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("-_./:,=+").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, plain)) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string CommandOf(const RunConfig& config, const std::string& out) {
+  RunConfig made = config, usual;
+  // What auto gives.
+  usual.format.kind = config.data.find(',') == std::string::npos ? KindOf(config.data, usual.format)
+                                                                 : config.format.kind;
+  usual.format.split_by =
+      config.format.kind == DataKind::kText ? SplitRule::kPlace : SplitRule::kRecords;
+  // What follows from the data and the length.
+  usual.model.vocab = config.model.vocab;
+  usual.model.classes = config.model.classes;
+  usual.model.causal = config.model.causal;
+  if (config.model.max_length == config.training.length)
+    usual.model.max_length = config.model.max_length;
+  const std::vector<Field> fields = train::RunFields(made);
+  const Json values = FieldsToJson(fields), defaults = FieldsToJson(train::RunFields(usual));
+  std::string command = "favor train";
+  for (const Field& field : fields) {
+    const Json& value = values[std::string(field.key)];
+    if (value == defaults[std::string(field.key)] || value.is_null()) continue;
+    const std::string option = field.Option();
+    if (value.is_boolean()) {
+      command += " " + (value.get<bool>() ? option : "--no-" + option.substr(2));
+    } else {
+      command +=
+          " " + option + " " + Quoted(value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  }
+  return command + " --out " + Quoted(out);
+}
+
+}  // namespace favor::cli

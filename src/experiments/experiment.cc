@@ -1,0 +1,32 @@
+#include "experiments/experiment.h"
+
+#include <vector>
+
+#include "core/error_text.h"
+
+namespace favor::experiments {
+
+#define FAVOR_ENTRY(Name) Experiment Name##Experiment();
+#include "experiments.inc"
+#undef FAVOR_ENTRY
+
+std::span<const Experiment> AllExperiments() {
+  static const Experiment experiments[] = {
+#define FAVOR_ENTRY(Name) Name##Experiment(),
+#include "experiments.inc"
+#undef FAVOR_ENTRY
+  };
+  return experiments;
+}
+
+const Experiment& FindExperiment(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Experiment& experiment : AllExperiments()) {
+    if (experiment.name == name) return experiment;
+    names.push_back(experiment.name);
+  }
+  Throw(ErrorCode::kInvalidOption, "lab", "unknown experiment '{}'{}", Printable(name),
+        Suggest(name, names));
+}
+
+}  // namespace favor::experiments

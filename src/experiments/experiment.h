@@ -1,0 +1,36 @@
+// Experiments: what the papers claim, measured again. Each file of studies/ defines one
+// function `Experiment NameExperiment()`; the list follows from the files.
+#ifndef FAVOR_EXPERIMENTS_EXPERIMENT_H_
+#define FAVOR_EXPERIMENTS_EXPERIMENT_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "core/json.h"
+#include "favor/context.h"
+#include "reports/report.h"
+
+namespace favor::experiments {
+
+struct ExperimentRun {
+  const Context& context;
+  int64_t draws;  // how often randomness is drawn anew: more draws, smaller error bars
+  bool quiet;     // no progress on stderr
+  reports::Report& report;
+  Json& results;  // what a program may read: becomes results.json
+};
+
+struct Experiment {
+  std::string_view name;
+  std::string_view summary;
+  int64_t default_draws;
+  void (*run)(ExperimentRun& run);
+};
+
+std::span<const Experiment> AllExperiments();             // in order of their file names
+const Experiment& FindExperiment(std::string_view name);  // throws, naming the nearest
+
+}  // namespace favor::experiments
+
+#endif  // FAVOR_EXPERIMENTS_EXPERIMENT_H_

@@ -1,0 +1,33 @@
+// Plots as SVG text, drawn by gnuplot.
+#ifndef FAVOR_REPORTS_PLOT_H_
+#define FAVOR_REPORTS_PLOT_H_
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace favor::reports {
+
+struct Series {
+  std::string name;
+  std::vector<std::pair<double, double>> points;
+  int color = 0;         // series of one colour belong together, such as prediction and measurement
+  bool markers = false;  // points without a line, and without an entry of their own in the key
+};
+
+struct Plot {
+  std::string title;
+  std::string caption;
+  std::string x_label, y_label;
+  bool log_x = false, log_y = false;
+  bool from_zero = false;  // the y axis begins at 0
+  std::vector<Series> series;
+};
+
+// Empty when gnuplot is not there or fails, or there is no folder for temporary files.
+std::optional<std::string> RenderSvg(const Plot& plot);
+
+}  // namespace favor::reports
+
+#endif  // FAVOR_REPORTS_PLOT_H_

@@ -1,0 +1,44 @@
+// A self-contained HTML page: no scripts, no files beside it.
+#ifndef FAVOR_REPORTS_REPORT_H_
+#define FAVOR_REPORTS_REPORT_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/plot.h"
+#include "reports/table.h"
+
+namespace favor::reports {
+
+class Report {
+ public:
+  Report(std::string title, std::string command)
+      : title_(std::move(title)), command_(std::move(command)) {}
+
+  void AddText(const std::string& paragraph);
+  void AddTable(const Table& table);
+  void AddPlot(const Plot& plot);
+  void AddWarning(const std::string& warning) { warnings_.push_back(warning); }  // for the terminal
+  void AddHeading(const std::string& heading);
+  // A picture in PNG format, small ones enlarged with visible pixels; pictures that follow each
+  // other stand in a row. Throws kInvalidData for other bytes.
+  void AddPicture(std::string_view png_bytes, const std::string& caption);
+  // As it is, in letters of one width; long lines wrap.
+  void AddPreformatted(const std::string& text);
+
+  const std::vector<std::string>& warnings() const { return warnings_; }
+  const std::vector<Table>& tables() const { return tables_; }
+  bool plots_missing() const { return plots_missing_; }  // gnuplot was not there, or failed
+  std::string ToHtml() const;
+
+ private:
+  std::string title_, command_, body_;
+  std::vector<Table> tables_;
+  std::vector<std::string> warnings_;
+  bool plots_missing_ = false;
+};
+
+}  // namespace favor::reports
+
+#endif  // FAVOR_REPORTS_REPORT_H_

@@ -1,0 +1,27 @@
+// A table of results: printed as text and written into the report as HTML.
+#ifndef FAVOR_REPORTS_TABLE_H_
+#define FAVOR_REPORTS_TABLE_H_
+
+#include <string>
+#include <vector>
+
+namespace favor::reports {
+
+struct Table {
+  std::string title;
+  std::string caption;  // what the columns mean and what to see
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;  // formatted cells, one for each column
+
+  std::string ToText() const;
+  std::string ToHtml() const;
+};
+
+// Columns as seen on a screen: UTF-8 sequences count as one.
+size_t DisplayWidth(const std::string& text);
+
+std::string EscapeHtml(const std::string& text);
+
+}  // namespace favor::reports
+
+#endif  // FAVOR_REPORTS_TABLE_H_

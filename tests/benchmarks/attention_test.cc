@@ -1,0 +1,98 @@
+#include "benchmarks/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "benchmarks/sgemm.h"
+
+namespace favor::benchmarks {
+namespace {
+
+TEST(Bench, FitsExponents) {
+  EXPECT_FALSE(FittedExponent({{4, 1}}).has_value());
+  EXPECT_FALSE(FittedExponent({{4, 1}, {4, 2}}).has_value());
+  EXPECT_NEAR(FittedExponent({{1, 3}, {10, 300}, {100, 30000}}).value(), 2, 1e-12);
+}
+
+TEST(Bench, CountsOperations) {
+  AttentionBenchOptions options{.batch = 2, .heads = 3, .dim = 5, .features = 7};
+  EXPECT_EQ(CountedFlops(options, false, 11, 7), 2 * 3 * 8.0 * 11 * 7 * 5);
+  EXPECT_EQ(CountedFlops(options, true, 11, 0), 2 * 3 * 4.0 * 11 * 11 * 5);
+  options.causal = true;
+  EXPECT_EQ(CountedFlops(options, false, 11, 7), 2 * 3 * 8.0 * 11 * 7 * 5);
+  EXPECT_EQ(CountedFlops(options, true, 11, 0), 2 * 3 * 2.0 * 11 * 11 * 5);
+  options.backward = true;
+  EXPECT_EQ(CountedFlops(options, false, 11, 7), 2 * 3 * 24.0 * 11 * 7 * 5);
+  EXPECT_EQ(CountedFlops(options, true, 11, 0), 2 * 3 * 7.0 * 11 * 11 * 5);
+}
+
+TEST(Bench, MeasuresEveryRowAndLine) {
+  const Context context({.threads = 2});
+  const AttentionBench bench = RunAttentionBench({.lengths = {96, 32},
+                                                  .heads = 2,
+                                                  .dim = 8,
+                                                  .features = 16,
+                                                  .maps = {"positive", "oprf"},
+                                                  .projections = {"orthogonal", "hadamard"},
+                                                  .causal = true,
+                                                  .backward = true,
+                                                  .exact_up_to = 32,
+                                                  .rounds = 1,
+                                                  .quiet = true},
+                                                 context);
+  ASSERT_EQ(bench.sgemm_gflops.has_value(), LargeSgemm::Available());
+  ASSERT_EQ(bench.rows.size(), 9u);  // four ways at each length, exact at one
+  for (const AttentionBenchRow& row : bench.rows) {
+    EXPECT_TRUE(std::isfinite(row.seconds) && row.seconds > 0);
+    EXPECT_NEAR(
+        row.gflops,
+        CountedFlops(bench.options, row.exact, row.length, row.features) / row.seconds / 1e9,
+        1e-6 * row.gflops);
+  }
+  EXPECT_EQ(bench.rows[0].length, 32);  // sorted
+  EXPECT_EQ(bench.lines.size(), 4u);
+  EXPECT_EQ(bench.ToTable().rows.size(), 9u);
+  EXPECT_EQ(bench.ToPlot().series.size(), 10u);  // a line and its markers each
+}
+
+TEST(Sgemm, IsAProductOfMatrices) {
+  const Context context({.threads = 2});
+  if (!LargeSgemm::Available()) GTEST_SKIP() << "favor was built without oneDNN";
+  LargeSgemm sgemm(context);
+  sgemm.Run();
+  EXPECT_EQ(sgemm.FlopsOfRun(), 2 * 2.0 * 1536 * 1536 * 1536);  // both threads multiply
+  constexpr size_t n = LargeSgemm::kSize;
+  for (const size_t at : {size_t{0}, n + 3, 700 * n + 11, n * n - 1}) {
+    double sum = 0;
+    for (size_t i = 0; i < n; ++i)
+      sum += static_cast<double>(sgemm.a()[at / n * n + i]) * sgemm.b()[i * n + at % n];
+    EXPECT_EQ(sgemm.c()[at], static_cast<float>(sum));  // small whole numbers: exact
+  }
+  Yardstick yardstick(context);
+  EXPECT_FALSE(yardstick.gflops().has_value());
+  yardstick.Measure();
+  const double first = yardstick.gflops().value();
+  EXPECT_GT(first, 0);
+  yardstick.Measure();
+  EXPECT_GE(yardstick.gflops().value(), first);
+}
+
+TEST(Sgemm, TextSaysTheRateTheShareOrThatThereIsNone) {
+  EXPECT_EQ(YardstickText(291.04), "Large sgemm (oneDNN) in this run: 291.0 GFLOP/s.");
+  EXPECT_EQ(ShareText(58.4, 100), "58 %");
+  EXPECT_EQ(ShareText(58.4, 200), "29 %");
+  EXPECT_NE(YardstickText(std::nullopt).find("without oneDNN"), std::string::npos);
+  EXPECT_EQ(ShareText(58.4, std::nullopt), "—");
+}
+
+// What favor bench prints and writes if it was built without oneDNN.
+TEST(Bench, TablesWithoutAYardstickHaveNoShare) {
+  AttentionBench bench{.rows = {{.exact = true, .length = 8, .seconds = 1, .gflops = 3}}};
+  EXPECT_EQ(bench.ToTable().rows[0][5], "—");
+  bench.sgemm_gflops = 4;
+  EXPECT_EQ(bench.ToTable().rows[0][5], "75 %");
+}
+
+}  // namespace
+}  // namespace favor::benchmarks

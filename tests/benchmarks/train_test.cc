@@ -1,0 +1,72 @@
+#include "benchmarks/train.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "benchmarks/sgemm.h"
+#include "tests/models/small_models.h"
+
+namespace favor::benchmarks {
+namespace {
+
+ModelConfig SmallModel() {
+  ModelConfig model = SmallConfig();
+  model.vocab = 11;
+  model.kv_heads = 1;
+  model.layers = 3;
+  model.features.features = 16;
+  model.max_length = 64;
+  return model;
+}
+
+TEST(TrainBench, CountsOperations) {
+  ModelConfig model = SmallModel();
+  // Query and output 8·8, key and value 4·8, feed-forward 2·8·12; output weights 11·8.
+  const double multiplied = 3 * (2 * 64 + 2 * 32 + 2 * 96) + 88;
+  const double linear = 3 * 24.0 * (2 * 2) * 10 * 16 * 4;  // layers, batch·heads, L·m·d
+  EXPECT_EQ(CountedTrainFlops(model, 2, 10), 6 * multiplied * 20 + linear);
+  model.attention = "exact";
+  EXPECT_EQ(CountedTrainFlops(model, 2, 10), 6 * multiplied * 20 + 3 * 7.0 * 4 * 10 * 10 * 4);
+  model.attention = "identity";
+  EXPECT_EQ(CountedTrainFlops(model, 2, 10), 6 * multiplied * 20);
+}
+
+// What is counted is what runs: an encoder with --no-causal.
+TEST(TrainBench, MeasuresEncodersToo) {
+  const Context context({.threads = 1});
+  ModelConfig model = SmallModel();
+  model.causal = false;
+  model.attention = "exact";
+  const TrainBench bench =
+      RunTrainBench({.model = model, .lengths = {16}, .rounds = 1, .quiet = true}, context);
+  EXPECT_EQ(bench.rows.size(), 1u);
+}
+
+TEST(TrainBench, MeasuresEveryLength) {
+  const Context context({.threads = 1});
+  const TrainBench bench = RunTrainBench(
+      {.model = SmallModel(), .lengths = {64, 32}, .batch = 2, .rounds = 1, .quiet = true},
+      context);
+  EXPECT_EQ(bench.sgemm_gflops.has_value(), LargeSgemm::Available());
+  ASSERT_EQ(bench.rows.size(), 2u);
+  EXPECT_EQ(bench.rows[0].length, 32);
+  for (const TrainBenchRow& row : bench.rows) {
+    EXPECT_EQ(row.tokens, 2 * row.length);
+    EXPECT_TRUE(std::isfinite(row.seconds) && row.seconds > 0);
+    EXPECT_GT(row.planned_bytes, 0);
+    EXPECT_NEAR(row.gflops, CountedTrainFlops(SmallModel(), 2, row.length) / row.seconds / 1e9,
+                1e-6 * row.gflops);
+  }
+  EXPECT_EQ(bench.ToTable().rows.size(), 2u);
+}
+
+TEST(TrainBench, SharesAreOfTheYardstick) {
+  TrainBench bench{.rows = {{.length = 8, .tokens = 8, .seconds = 1, .gflops = 3}}};
+  EXPECT_EQ(bench.ToTable().rows[0][5], "—");
+  bench.sgemm_gflops = 4;
+  EXPECT_EQ(bench.ToTable().rows[0][5], "75 %");
+}
+
+}  // namespace
+}  // namespace favor::benchmarks
