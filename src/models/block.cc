@@ -111,7 +111,7 @@ void Block::ResidualBackward(const layers::Pass& pass, uint64_t place, layers::L
     norm.Backward(pass.context, r.sum, r.statistics, grad, w.grad_sum, /*add=*/false);
     layers::Drop(pass, place, w.grad_sum, w.branch);
     backward(x, w.branch, w.grad_normed);
-    const layers::Pass exact{.context = pass.context};
+    const layers::Pass exact{.context = pass.context, .tally = pass.tally};
     layers::AddDropped(exact, place, w.grad_sum, w.grad_normed, grad);
   }
 }
