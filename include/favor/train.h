@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,14 +69,15 @@ void ReadRunConfig(std::string_view json, const std::string& who, RunConfig& con
 struct StepReport {
   int64_t step = 0;    // steps done
   int64_t tokens = 0;  // read in this step
-  double loss = 0;     // nats a target
+  double loss = 0;     // nats per target of the batches that this trainer read
   double accuracy = 0, learning_rate = 0, gradient_norm = 0;
 };
 
 class Trainer {
  public:
   // Completes the config: length, vocabulary, learned positions. `data`: instead of opening
-  // config.data. Throws where a given vocabulary is not the data's.
+  // config.data. Throws if a given vocabulary is not the data's. If config.data is empty and
+  // config.model.vocab is given, the trainer has no data: all batches come from outside.
   // The context must outlive the trainer.
   Trainer(const RunConfig& config, const Context& context,
           std::shared_ptr<const Dataset> data = nullptr);
@@ -83,7 +85,7 @@ class Trainer {
   ~Trainer();
 
   const RunConfig& config() const;
-  const Dataset& data() const;
+  const Dataset& data() const;  // throws kInvalidOption if it has none
   // Steps and Load change the weights in place.
   Model& model();
   const Model& model() const;
@@ -95,9 +97,31 @@ class Trainer {
   void StartFrom(const Model& model);
 
   // One step of AdamW. Nobody counts them: a loop runs to config().training.steps, where the
-  // learning rate ends; steps beyond keep its last value. Throws kInvalidData where loss or
-  // gradient is not finite, naming step and layer; the weights stay those of the step before.
+  // learning rate ends; steps beyond keep its last value. Throws kInvalidData if loss or gradient
+  // is not finite, naming step and layer; the weights stay those of the step before.
   StepReport Step();
+  // The same with batches of the caller, which make one step together: any number, of any shapes.
+  // Throws kInvalidData if one does not fit the model; nothing has changed then.
+  StepReport Step(std::span<const Batch> batches);
+
+  // The same in three calls, for several processes that learn together: each takes its share of the
+  // batches, and both the numbers of targets and the gradients are summed over all of them.
+  //
+  //   const int64_t targets = SumOverProcesses(trainer.CountTargets(share));
+  //   trainer.AddGradients(share, targets);
+  //   SumOverProcesses(trainer.Gradients());
+  //   trainer.Update();
+  int64_t CountTargets(std::span<const Batch> batches) const;
+  // Adds the gradients of the loss per target, of which the whole step has `targets`. The first
+  // call after Update begins a step from gradients of 0; more calls may follow, with the same
+  // `targets`. Throws if a batch does not fit, or if `targets` are fewer than were added; nothing
+  // has changed then. Any other error ends the step: gradients are lost, weights are not.
+  void AddGradients(std::span<const Batch> batches, int64_t targets);
+  // Of all parameters, as one array of f32 [elements]: the same elements in every process.
+  View Gradients();
+  // Clips, applies AdamW and ends the step. Throws like Step.
+  StepReport Update();
+
   // Without dropout, with the present ω. `batches` at most; 0: all.
   Score Evaluate(Split split, int64_t batches);
 

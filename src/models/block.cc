@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "core/error_text.h"
-#include "core/tally.h"
 #include "layers/dropout.h"
 #include "models/first_values.h"
 
@@ -26,12 +24,6 @@ layers::AttentionShape AttentionShapeOf(const ModelConfig& config) {
       AttentionOptionsOf(config));
   shape.convolution = config.convolution;
   return shape;
-}
-
-void ThrowIfUnusable(const Tally& tally) {
-  if (const int64_t rows = tally.Read()[0].unusable; rows > 0)
-    Throw(ErrorCode::kInvalidData, "attend",
-          "{} rows hold NaN, infinity or numbers that are out of range", rows);
 }
 
 std::string Name(int64_t layer, const char* part) {
@@ -118,7 +110,7 @@ void Block::ResidualBackward(const layers::Pass& pass, uint64_t place, layers::L
     norm.Backward(pass.context, r.sum, r.statistics, grad, w.grad_sum, /*add=*/false);
     layers::Drop(pass, place, w.grad_sum, w.branch);
     backward(x, w.branch, w.grad_normed);
-    const layers::Pass exact{.context = pass.context};
+    const layers::Pass exact{.context = pass.context, .tally = pass.tally};
     layers::AddDropped(exact, place, w.grad_sum, w.grad_normed, grad);
   }
 }
@@ -129,9 +121,7 @@ void Block::Forward(const layers::Pass& pass, const Rows& rows, ConstView x, Act
   ResidualForward(
       pass, place, attention_norm_, x, a.attention_residual, w,
       [&](ConstView in, View out) {
-        const Tally tally(pass.context);
-        attention_.Forward(pass.context, rows, in, a.attention, training, tally.At(), out);
-        ThrowIfUnusable(tally);
+        attention_.Forward(pass.context, rows, in, a.attention, training, Entry(pass), out);
       },
       a.middle);
   ResidualForward(
@@ -154,10 +144,8 @@ void Block::Backward(const layers::Pass& pass, const Rows& rows, ConstView x, co
   ResidualBackward(
       pass, place, attention_norm_, x, a.attention_residual, w,
       [&](ConstView in, ConstView grad_out, View grad_in) {
-        const Tally tally(pass.context);
-        attention_.Backward(pass.context, rows, in, a.attention, w.attention, grad_out, tally.At(),
+        attention_.Backward(pass.context, rows, in, a.attention, w.attention, grad_out, Entry(pass),
                             grad_in);
-        ThrowIfUnusable(tally);
       },
       grad);
 }

@@ -53,6 +53,9 @@ class Block {
                 const Workspace& w, View grad);
 
  private:
+  // Where attention of this layer counts its rows.
+  TallyEntry* Entry(const layers::Pass& pass) const { return pass.tally->At(1 + layer_); }
+
   template <class Sublayer>
   void ResidualForward(const layers::Pass& pass, uint64_t place, const layers::LayerNorm& norm,
                        ConstView x, const Residual& r, const Workspace& w, const Sublayer& sublayer,

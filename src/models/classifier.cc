@@ -1,7 +1,5 @@
 #include "models/classifier.h"
 
-#include <cmath>
-
 #include "kernels/copy.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/mean_pool.h"
@@ -28,27 +26,23 @@ void Classifier::PooledLogits(const Batch& batch, const layers::Pass& pass,
   output_.Forward(pass.context, head.rows, head.logits);
 }
 
-Score Classifier::Loss(const Batch& batch, const layers::Pass& pass, double grad_scale,
-                       PassBuffers& buffers) const {
+void Classifier::Loss(const Batch& batch, const layers::Pass& pass, double grad_scale,
+                      PassBuffers& buffers) const {
   PooledLogits(batch, pass, buffers);
-  TallyEntry tally;
   kernels::CrossEntropy({.targets = buffers.targets_memory.Send(batch.targets, pass.context),
                          .grad_scale = grad_scale,
                          .logits = buffers.head.logits,
-                         .tally = &tally},
+                         .tally = pass.tally->At()},
                         pass.context);
-  return {.loss = tally.loss, .correct = tally.correct, .count = tally.targets};
 }
 
-Score Classifier::Forward(const Batch& batch, const layers::Pass& pass,
-                          PassBuffers& buffers) const {
-  return Loss(batch, pass, /*grad_scale=*/0, buffers);
+void Classifier::Forward(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const {
+  Loss(batch, pass, /*grad_scale=*/0, buffers);
 }
 
-Score Classifier::ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
-                                  PassBuffers& buffers) {
-  const Score score = Loss(batch, pass, grad_scale, buffers);
-  if (!std::isfinite(score.loss)) return score;
+void Classifier::ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
+                                 PassBuffers& buffers) {
+  Loss(batch, pass, grad_scale, buffers);
   const PassBuffers::Head& head = buffers.head;
   output_.Backward(pass.context, head.rows, head.logits, head.grad_rows);
   kernels::MeanPoolBackward({.grad_y = head.grad_rows,
@@ -56,14 +50,14 @@ Score Classifier::ForwardBackward(const Batch& batch, const layers::Pass& pass, 
                              .grad_x = buffers.activations.grad},
                             pass.context);
   body_.Backward(pass, buffers.activations);
-  return score;
 }
 
 Tensor Classifier::ForwardLogits(const Batch& batch, const layers::Pass& pass,
                                  PassBuffers& buffers) const {
   PooledLogits(batch, pass, buffers);
-  Tensor logits({batch.batch, config_.classes}, buffers.head.logits.type());
-  kernels::Copy({.from = buffers.head.logits, .to = logits}, pass.context);
+  const ConstView& from = buffers.head.logits;
+  Tensor logits(from.shape(), from.type(), from.device());
+  kernels::Copy({.from = from, .to = logits}, pass.context);
   return logits;
 }
 

@@ -13,9 +13,9 @@ class Classifier : public Network {
 
  protected:
   PassBuffers::Head PlanHead(layers::Arena& arena, const Transformer::Shape& shape) const override;
-  Score Forward(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const override;
-  Score ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
-                        PassBuffers& buffers) override;
+  void Forward(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const override;
+  void ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
+                       PassBuffers& buffers) override;
   Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,
                        PassBuffers& buffers) const override;
 
@@ -23,8 +23,9 @@ class Classifier : public Network {
   // In the head's rows and logits: means of rows, [batch, width], and [batch, classes].
   void PooledLogits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
 
-  Score Loss(const Batch& batch, const layers::Pass& pass, double grad_scale,
-             PassBuffers& buffers) const;
+  // With grad_scale ≠ 0 the logits become their gradient.
+  void Loss(const Batch& batch, const layers::Pass& pass, double grad_scale,
+            PassBuffers& buffers) const;
 
   layers::Linear output_;
 };

@@ -49,11 +49,13 @@ struct Decoder::Impl {
   Impl(const models::Network& decoded, const Context& decoder_context)
       : network(decoded),
         context(decoder_context),
+        tally(network.MakeTally(context)),
         memory(network.MakeMemory()),
         buffers(network.MakeBuffers()) {}
 
   const models::Network& network;
   const Context& context;
+  Tally tally;
   models::Memory memory;
   models::PassBuffers buffers;
   std::vector<float> logits;
@@ -83,9 +85,15 @@ void Decoder::Read(std::span<const int32_t> tokens) {
           tokens.size(), this->tokens(), config.max_length);
   }
   for (; !tokens.empty(); tokens = tokens.subspan(std::min(kChunk, tokens.size()))) {
+    impl_->tally.Clear();
     const Tensor logits =
-        impl_->network.Continue(tokens.first(std::min(kChunk, tokens.size())),
-                                {.context = impl_->context}, impl_->memory, impl_->buffers);
+        models::OnHost(impl_->network.Continue(tokens.first(std::min(kChunk, tokens.size())),
+                                               {.context = impl_->context, .tally = &impl_->tally},
+                                               impl_->memory, impl_->buffers),
+                       impl_->context);
+    impl_->memory.whole = false;  // should a layer have met what it cannot compute with
+    impl_->network.Read(impl_->tally);
+    impl_->memory.whole = true;
     impl_->logits.assign(logits.Data<float>(), logits.Data<float>() + logits.shape().Elements());
   }
 }

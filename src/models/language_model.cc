@@ -1,7 +1,6 @@
 #include "models/language_model.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/copy.h"
 #include "kernels/cross_entropy.h"
@@ -30,41 +29,41 @@ PassBuffers::Head LanguageModel::PlanHead(layers::Arena& arena,
   return head;
 }
 
-Score LanguageModel::Forward(const Batch& batch, const layers::Pass& pass,
-                             PassBuffers& buffers) const {
-  return Loss(batch, pass, /*grad_scale=*/0, buffers);
+void LanguageModel::Forward(const Batch& batch, const layers::Pass& pass,
+                            PassBuffers& buffers) const {
+  const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
+  HeadLoss(hidden, batch.targets, pass.context, {.tally = pass.tally->At()}, buffers);
 }
 
-std::vector<Score> LanguageModel::ForwardGroups(const Batch& batch, std::span<const uint8_t> groups,
-                                                const layers::Pass& pass,
-                                                PassBuffers& buffers) const {
+void LanguageModel::ForwardGroups(const Batch& batch, std::span<const uint8_t> groups,
+                                  const layers::Pass& pass, PassBuffers& buffers) const {
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
-  std::vector<Score> scores(groups.empty() ? 0 : size_t{*std::ranges::max_element(groups)} + 1);
-  for (size_t group = 0; group < scores.size(); ++group) {
+  for (int64_t group = 0; group < pass.tally->entries() - TallyEntries(); ++group) {
     std::vector<int32_t> targets = batch.targets;
     for (size_t i = 0; i < targets.size(); ++i) {
       if (groups[i] != group) targets[i] = kNoTarget;
     }
-    scores[group] = HeadLoss(hidden, targets, pass, /*grad_scale=*/0, buffers);
+    HeadLoss(hidden, targets, pass.context, {.tally = pass.tally->At(TallyEntries() + group)},
+             buffers);
   }
-  return scores;
 }
 
-Score LanguageModel::ForwardBackward(const Batch& batch, const layers::Pass& pass,
-                                     double grad_scale, PassBuffers& buffers) {
-  const Score score = Loss(batch, pass, grad_scale, buffers);
-  if (std::isfinite(score.loss)) body_.Backward(pass, buffers.activations);
-  return score;
+void LanguageModel::ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
+                                    PassBuffers& buffers) {
+  const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
+  HeadLoss(hidden, batch.targets, pass.context,
+           {.grad_scale = grad_scale, .tally = pass.tally->At()}, buffers);
+  body_.Backward(pass, buffers.activations);
 }
 
 Tensor LanguageModel::ForwardLogits(const Batch& batch, const layers::Pass& pass,
                                     PassBuffers& buffers) const {
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
-  Tensor logits({batch.batch, batch.length, config_.vocab}, hidden.type());
+  Tensor logits({batch.batch, batch.length, config_.vocab}, hidden.type(), hidden.device());
   const Shape rows{hidden.size(0), config_.vocab};
   kernels::Matmul(
       {hidden, kernels::Transposed(output_->read),
-       View(logits.view().data(), hidden.type(), rows, RowMajorStrides(rows), Device{})},
+       View(logits.view().data(), hidden.type(), rows, RowMajorStrides(rows), hidden.device())},
       pass.context);
   return logits;
 }
@@ -72,26 +71,20 @@ Tensor LanguageModel::ForwardLogits(const Batch& batch, const layers::Pass& pass
 Tensor LanguageModel::ForwardLast(const Batch& batch, const layers::Pass& pass, Memory& memory,
                                   PassBuffers& buffers) const {
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations, &memory);
-  Tensor logits({1, config_.vocab});
+  Tensor logits({1, config_.vocab}, hidden.type(), hidden.device());
   kernels::Matmul(
       {hidden.Range(0, batch.length - 1, 1), kernels::Transposed(output_->read), logits.view()},
       pass.context);
   return logits;
 }
 
-Score LanguageModel::Loss(const Batch& batch, const layers::Pass& pass, double grad_scale,
-                          PassBuffers& buffers) const {
-  const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
-  return HeadLoss(hidden, batch.targets, pass, grad_scale, buffers);
-}
-
-Score LanguageModel::HeadLoss(const ConstView& hidden, std::span<const int32_t> targets,
-                              const layers::Pass& pass, double grad_scale,
-                              PassBuffers& buffers) const {
-  const Context& context = pass.context;
+void LanguageModel::HeadLoss(const ConstView& hidden, std::span<const int32_t> targets,
+                             const Context& context, const HeadOptions& options,
+                             PassBuffers& buffers) const {
   const PassBuffers::Head& head = buffers.head;
   const View grad_hidden = buffers.activations.grad;
-  if (grad_scale != 0) kernels::Zero({.y = grad_hidden}, context);
+  const bool gradients = options.grad_scale != 0;
+  if (gradients) kernels::Zero({.y = grad_hidden}, context);
   std::vector<int64_t> places;
   std::vector<int32_t> wanted;
   for (size_t i = 0; i < targets.size(); ++i) {
@@ -102,25 +95,23 @@ Score LanguageModel::HeadLoss(const ConstView& hidden, std::span<const int32_t> 
   const int64_t* all_places = buffers.places_memory.Send(places, context);
   const int32_t* all_targets = buffers.targets_memory.Send(wanted, context);
   const int64_t all = std::ssize(wanted), most = head.logits.size(0);
-  TallyEntry tally;
   for (int64_t first = 0; first < all; first += most) {
     const int64_t count = std::min(most, all - first);
     const View logits = head.logits.Range(0, 0, count), rows = head.rows.Range(0, 0, count);
     kernels::GatherRows({.from = hidden, .places = all_places + first, .to = rows}, context);
     kernels::Matmul({rows, kernels::Transposed(output_->read), logits}, context);
     kernels::CrossEntropy({.targets = all_targets + first,
-                           .grad_scale = grad_scale,
+                           .grad_scale = options.grad_scale,
                            .logits = logits,
-                           .tally = &tally},
+                           .tally = options.tally},
                           context);
-    if (grad_scale == 0) continue;
+    if (!gradients) continue;
     const View grad_rows = head.grad_rows.Range(0, 0, count);
     kernels::Matmul({logits, output_->read, grad_rows}, context);
     kernels::Matmul({kernels::Transposed(logits), rows, output_->grad, /*add=*/true}, context);
     kernels::ScatterRows({.from = grad_rows, .places = all_places + first, .to = grad_hidden},
                          context);
   }
-  return {.loss = tally.loss, .correct = tally.correct, .count = tally.targets};
 }
 
 }  // namespace favor::models

@@ -12,11 +12,11 @@ class LanguageModel : public Network {
 
  protected:
   PassBuffers::Head PlanHead(layers::Arena& arena, const Transformer::Shape& shape) const override;
-  Score Forward(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const override;
-  std::vector<Score> ForwardGroups(const Batch& batch, std::span<const uint8_t> groups,
-                                   const layers::Pass& pass, PassBuffers& buffers) const override;
-  Score ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
-                        PassBuffers& buffers) override;
+  void Forward(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const override;
+  void ForwardGroups(const Batch& batch, std::span<const uint8_t> groups, const layers::Pass& pass,
+                     PassBuffers& buffers) const override;
+  void ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
+                       PassBuffers& buffers) override;
   Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,
                        PassBuffers& buffers) const override;
   Tensor ForwardLast(const Batch& batch, const layers::Pass& pass, Memory& memory,
@@ -25,15 +25,16 @@ class LanguageModel : public Network {
  private:
   // Rows whose logits exist at the same time.
   int64_t ChunkRows() const;
-  // The loss of tokens that have a target. With grad_scale ≠ 0, for ForwardBackward alone, also the
-  // gradients of the output weights and, in activations.grad, of the last rows.
-  Score Loss(const Batch& batch, const layers::Pass& pass, double grad_scale,
-             PassBuffers& buffers) const;
-  // The same of the last rows, `hidden`.
-  Score HeadLoss(const ConstView& hidden, std::span<const int32_t> targets,
-                 const layers::Pass& pass, double grad_scale, PassBuffers& buffers) const;
+  // The loss of tokens that have a target, from the last rows, `hidden`.
+  struct HeadOptions {
+    double grad_scale = 0;  // ≠ 0: also the gradients of the output weights and, in
+                            // activations.grad, of the last rows
+    TallyEntry* tally;
+  };
+  void HeadLoss(const ConstView& hidden, std::span<const int32_t> targets, const Context& context,
+                const HeadOptions& options, PassBuffers& buffers) const;
 
-  layers::Parameter* output_;  // [vocab, width]; the embedding's where they are tied
+  layers::Parameter* output_;  // [vocab, width]; the embedding's if they are tied
 };
 
 }  // namespace favor::models

@@ -40,23 +40,38 @@ std::vector<Model::NamedParameter> Model::Parameters() {
 Tensor Model::Logits(const Batch& batch, const Context& context) const {
   return buffers_->With([&] { return impl_->MakeBuffers(); },
                         [&](models::PassBuffers& buffers) {
-                          return impl_->Logits(batch, {.context = context}, buffers);
+                          Tally tally = impl_->MakeTally(context);
+                          Tensor logits = models::OnHost(
+                              impl_->Logits(batch, {.context = context, .tally = &tally}, buffers),
+                              context);
+                          impl_->Read(tally);
+                          return logits;
                         });
 }
+
 Score Model::Evaluate(const Batch& batch, const Context& context) const {
   return buffers_->With([&] { return impl_->MakeBuffers(); },
                         [&](models::PassBuffers& buffers) {
-                          return impl_->Evaluate(batch, {.context = context}, buffers);
+                          Tally tally = impl_->MakeTally(context);
+                          impl_->Evaluate(batch, {.context = context, .tally = &tally}, buffers);
+                          return models::ScoreOf(impl_->Read(tally)[0]);
                         });
 }
 
 std::vector<Score> Model::EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups,
                                          const Context& context) const {
-  return buffers_->With([&] { return impl_->MakeBuffers(); },
-                        [&](models::PassBuffers& buffers) {
-                          return impl_->EvaluateGroups(batch, groups, {.context = context},
-                                                       buffers);
-                        });
+  return buffers_->With(
+      [&] { return impl_->MakeBuffers(); },
+      [&](models::PassBuffers& buffers) {
+        const int64_t count = groups.empty() ? 0 : *std::ranges::max_element(groups) + 1;
+        Tally tally = impl_->MakeTally(context, count);
+        impl_->EvaluateGroups(batch, groups, {.context = context, .tally = &tally}, buffers);
+        const std::vector<TallyEntry> entries = impl_->Read(tally);
+        std::vector<Score> scores;
+        for (const TallyEntry& entry : std::span(entries).last(static_cast<size_t>(count)))
+          scores.push_back(models::ScoreOf(entry));
+        return scores;
+      });
 }
 
 ModelSummary Summarize(const ModelConfig& config) {

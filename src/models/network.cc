@@ -51,6 +51,16 @@ void CheckBatch(const Batch& batch, const ModelConfig& config, bool targets) {
 
 }  // namespace
 
+Score ScoreOf(const TallyEntry& entry) {
+  return {.loss = entry.loss, .correct = entry.correct, .count = entry.targets};
+}
+
+Tensor OnHost(Tensor array, const Context& context) {
+  if (array.device() == Device{}) return array;
+  context.Wait();
+  return array.To(Device{});
+}
+
 std::unique_ptr<Network> Network::Make(const ModelConfig& config, const NetworkOptions& options) {
   CheckConfig(config);
   std::unique_ptr<Network> network;
@@ -110,38 +120,57 @@ int64_t Network::PlannedBytes(const Transformer::Shape& shape) const {
   return arena.Bytes();
 }
 
-void Network::PrepareToEvaluate(const Batch& batch, PassBuffers& buffers) const {
-  CheckBatch(batch, config_, /*targets=*/true);
+void Network::CheckPass(const Batch& batch, const layers::Pass& pass, bool targets) const {
+  if (pass.context.device() != parameters_.device()) {
+    Throw(ErrorCode::kInvalidOption, "context", "given one on {}, but the model is on {}",
+          Name(pass.context.device()), Name(parameters_.device()));
+  }
+  CheckBatch(batch, config_, targets);
+}
+
+void Network::PrepareToEvaluate(const Batch& batch, const layers::Pass& pass,
+                                PassBuffers& buffers) const {
+  CheckPass(batch, pass, /*targets=*/true);
   // A pass for gradients needs more memory, but has it already while training.
   const Transformer::Shape& shape = buffers.activations.shape;
   if (!shape.training || shape.batch != batch.batch || shape.length != batch.length)
     Prepare({.batch = batch.batch, .length = batch.length}, buffers);
 }
 
-Score Network::Evaluate(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const {
-  PrepareToEvaluate(batch, buffers);
-  return Forward(batch, pass, buffers);
+void Network::Evaluate(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const {
+  PrepareToEvaluate(batch, pass, buffers);
+  Forward(batch, pass, buffers);
 }
 
-std::vector<Score> Network::EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups,
-                                           const layers::Pass& pass, PassBuffers& buffers) const {
+void Network::EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups,
+                             const layers::Pass& pass, PassBuffers& buffers) const {
   if (groups.size() != batch.targets.size()) {
     Throw(ErrorCode::kInvalidOption, "groups", "given {}, expected one for each of {} targets",
           groups.size(), batch.targets.size());
   }
-  PrepareToEvaluate(batch, buffers);
-  return ForwardGroups(batch, groups, pass, buffers);
+  PrepareToEvaluate(batch, pass, buffers);
+  ForwardGroups(batch, groups, pass, buffers);
 }
 
-std::vector<Score> Network::ForwardGroups(const Batch&, std::span<const uint8_t>,
-                                          const layers::Pass&, PassBuffers&) const {
+void Network::ForwardGroups(const Batch&, std::span<const uint8_t>, const layers::Pass&,
+                            PassBuffers&) const {
   Throw(ErrorCode::kInvalidOption, "groups", "given for a classifier, expected a language model");
 }
 
 Tensor Network::Logits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const {
-  CheckBatch(batch, config_, /*targets=*/false);
+  CheckPass(batch, pass, /*targets=*/false);
   Prepare({.batch = batch.batch, .length = batch.length}, buffers);
   return ForwardLogits(batch, pass, buffers);
+}
+
+std::vector<TallyEntry> Network::Read(const Tally& tally) const {
+  std::vector<TallyEntry> entries = tally.Read();
+  for (int64_t layer = 0; layer < config_.layers; ++layer) {
+    if (const int64_t rows = entries[static_cast<size_t>(1 + layer)].unusable; rows > 0)
+      Throw(ErrorCode::kInvalidData, fmt::format("layers.{}", layer),
+            "attention was given {} rows with NaN, infinity or numbers out of range", rows);
+  }
+  return entries;
 }
 
 Memory Network::MakeMemory() const {
@@ -157,7 +186,7 @@ Tensor Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pa
                          PassBuffers& buffers) const {
   const auto length = static_cast<int64_t>(tokens.size());
   const Batch batch{.batch = 1, .length = length, .tokens = {tokens.begin(), tokens.end()}};
-  CheckBatch(batch, config_, /*targets=*/false);
+  CheckPass(batch, pass, /*targets=*/false);
   if (config_.positions == Positions::kLearned && memory.tokens + length > config_.max_length) {
     Throw(ErrorCode::kInvalidOption, "length",
           "given {} tokens behind {}, expected at most {} together: the model has no more learned "
@@ -168,15 +197,15 @@ Tensor Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pa
   return ForwardLast(batch, pass, memory, buffers);
 }
 
-Score Network::EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
-                                   PassBuffers& buffers) {
-  CheckBatch(batch, config_, /*targets=*/true);
+void Network::EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
+                                  PassBuffers& buffers) {
+  CheckPass(batch, pass, /*targets=*/true);
   Prepare({.batch = batch.batch,
            .length = batch.length,
            .training = true,
            .recompute = buffers.recompute},
           buffers);
-  return ForwardBackward(batch, pass, grad_scale, buffers);
+  ForwardBackward(batch, pass, grad_scale, buffers);
 }
 
 std::string Network::FirstNotFinite(const PassBuffers& buffers) const {

@@ -9,8 +9,8 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "core/tally.h"
 #include "favor/data.h"
 #include "favor/model.h"
 #include "layers/parameter.h"
@@ -28,6 +28,11 @@ struct NetworkOptions {
   bool shapes_only = false;  // no memory: to count and to plan
   bool draw = true;          // first weights; false: zeros, to be read from a file
 };
+
+// What a tally counted of targets.
+Score ScoreOf(const TallyEntry& entry);
+// What a pass left on its device, for the host.
+Tensor OnHost(Tensor array, const Context& context);
 
 class Network {
  public:
@@ -50,14 +55,26 @@ class Network {
     return {parameters_.pass_type(), parameters_.device(), recompute};
   }
 
-  Score Evaluate(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
-  // A score for each group of targets, groups[i] being that of targets[i].
-  std::vector<Score> EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups,
-                                    const layers::Pass& pass, PassBuffers& buffers) const;
+  // For passes: the loss, and attention of each layer; `more` entries behind them.
+  Tally MakeTally(const Context& context, int64_t more = 0) const {
+    return Tally(context, TallyEntries() + more);
+  }
+  int64_t TallyEntries() const { return 1 + config_.layers; }
+  // What a pass left in its tally; throws kInvalidData if attention of some layer met rows that it
+  // cannot compute with, naming the first such layer.
+  std::vector<TallyEntry> Read(const Tally& tally) const;
+
+  // Passes add what they find out to their tally.
+  void Evaluate(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
+  // The score of each group of targets goes to an entry of its own, those of `more`: groups[i] is
+  // the group of targets[i].
+  void EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups, const layers::Pass& pass,
+                      PassBuffers& buffers) const;
+  // On the network's device, like what Continue gives.
   Tensor Logits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
   // Adds grad_scale times the gradient of the summed loss to the gradients of parameters.
-  Score EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
-                            PassBuffers& buffers);
+  void EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
+                           PassBuffers& buffers);
 
   // A context without tokens, and the logits [vocab] behind tokens that follow one; they become
   // part of it. Throws kInvalidOption where the model does not predict the next token, and leaves a
@@ -84,13 +101,13 @@ class Network {
   // Of the head.
   virtual PassBuffers::Head PlanHead(layers::Arena& arena,
                                      const Transformer::Shape& shape) const = 0;
-  virtual Score Forward(const Batch& batch, const layers::Pass& pass,
-                        PassBuffers& buffers) const = 0;
+  virtual void Forward(const Batch& batch, const layers::Pass& pass,
+                       PassBuffers& buffers) const = 0;
   // Throws kInvalidOption unless overridden.
-  virtual std::vector<Score> ForwardGroups(const Batch& batch, std::span<const uint8_t> groups,
-                                           const layers::Pass& pass, PassBuffers& buffers) const;
-  virtual Score ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
-                                PassBuffers& buffers) = 0;
+  virtual void ForwardGroups(const Batch& batch, std::span<const uint8_t> groups,
+                             const layers::Pass& pass, PassBuffers& buffers) const;
+  virtual void ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
+                               PassBuffers& buffers) = 0;
   virtual Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,
                                PassBuffers& buffers) const = 0;
   // Of the last row of a sequence that follows `memory`.
@@ -104,7 +121,8 @@ class Network {
 
  private:
   void Count(const Transformer::Shape& shape, layers::Arena& arena) const;
-  void PrepareToEvaluate(const Batch& batch, PassBuffers& buffers) const;
+  void CheckPass(const Batch& batch, const layers::Pass& pass, bool targets) const;
+  void PrepareToEvaluate(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
 
   uint64_t redraw_ = 0;
 };

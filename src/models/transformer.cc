@@ -99,13 +99,9 @@ void Transformer::ForwardBlock(const layers::Pass& pass, size_t layer, Activatio
                                Memory* memory) const {
   Block::Rows rows = RowsOf(a);
   if (memory != nullptr) rows.cache = &memory->layers[layer];
-  try {
-    blocks_[layer].Forward(pass, rows, a.inputs[layer % a.inputs.size()],
-                           a.blocks[layer % a.blocks.size()], a.workspace, a.shape.training,
-                           a.inputs[(layer + 1) % a.inputs.size()]);
-  } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("layers.{}", layer), error.what());
-  }
+  blocks_[layer].Forward(pass, rows, a.inputs[layer % a.inputs.size()],
+                         a.blocks[layer % a.blocks.size()], a.workspace, a.shape.training,
+                         a.inputs[(layer + 1) % a.inputs.size()]);
 }
 
 ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Activations& a,

@@ -292,6 +292,7 @@ TrainResult Train(const RunConfig& config, const TrainOptions& options, const Co
     Throw(ErrorCode::kInvalidOption, "save_minutes", "given {}, expected a number, 0 or more",
           options.save_minutes);
   }
+  train::CheckDataGiven(config);
   const fs::path folder(options.out);
   CheckApart(config, options.data, folder);
   const auto check_folder = [&] {

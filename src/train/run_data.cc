@@ -42,6 +42,12 @@ std::string Text(const Json& state, const char* key) {
 
 }  // namespace
 
+void CheckDataGiven(const RunConfig& config) {
+  if (config.data.empty())
+    Throw(ErrorCode::kInvalidOption, "data",
+          "given nothing, expected a file, a folder or task:NAME,key=value,…");
+}
+
 DataRecord DataRecord::Of(const Dataset& data, const std::string& source, const std::string& path) {
   DataRecord record{
       .fingerprint = data.Fingerprint(),

@@ -13,6 +13,9 @@
 
 namespace favor::train {
 
+// Throws kInvalidOption if the config names no data.
+void CheckDataGiven(const RunConfig& config);
+
 // Part of a checkpoint's state. Older checkpoints have less of it: fields are empty then.
 struct DataRecord {
   std::string fingerprint, content, shape;  // as of Dataset

@@ -9,6 +9,7 @@
 #include "core/access.h"
 #include "favor/error.h"
 #include "favor/train.h"
+#include "tests/models/scored_pass.h"
 #include "tests/models/small_models.h"
 #include "tests/temp_dir.h"
 
@@ -63,7 +64,7 @@ TEST_F(CheckpointFile, HoldsTheModel) {
   const Batch batch = SmallBatch(run_.model);
   models::PassBuffers buffers = network_->MakeBuffers();
   EXPECT_EQ(model.Evaluate(batch, context).loss,
-            network_->Evaluate(batch, {.context = context}, buffers).loss);
+            Evaluated(*network_, batch, {.context = context}, buffers).loss);
 }
 
 TEST_F(CheckpointFile, ModelsAreSavedAndLoaded) {

@@ -9,6 +9,7 @@
 #include "favor/attention.h"
 #include "models/network.h"
 #include "tests/layers/check_gradients.h"
+#include "tests/models/scored_pass.h"
 #include "tests/models/small_models.h"
 
 namespace favor {
@@ -77,8 +78,8 @@ TEST_P(ModelGradients, EqualCentralDifferencesAndFloats) {
   const auto exact = Network::Make(c.config, {.seed = 4, .type = DataType::kF64});
   exact->parameters().ZeroGradients(context);
   models::PassBuffers buffers = exact->MakeBuffers();
-  const Score score = exact->EvaluateAndBackward(batch, pass, 0.25, buffers);
-  const auto loss = [&] { return 0.25 * exact->Evaluate(batch, pass, buffers).loss; };
+  const Score score = EvaluatedAndBackward(*exact, batch, pass, 0.25, buffers);
+  const auto loss = [&] { return 0.25 * Evaluated(*exact, batch, pass, buffers).loss; };
   EXPECT_NEAR(loss(), 0.25 * score.loss, 1e-12);
   // Maps with kinks and steps have no derivative where a difference crosses one.
   const std::string& map = c.config.features.map;
@@ -92,7 +93,7 @@ TEST_P(ModelGradients, EqualCentralDifferencesAndFloats) {
   const auto fast = Network::Make(c.config, {.seed = 4});
   fast->parameters().ZeroGradients(context);
   models::PassBuffers fast_buffers = fast->MakeBuffers();
-  const Score fast_score = fast->EvaluateAndBackward(batch, pass, 0.25, fast_buffers);
+  const Score fast_score = EvaluatedAndBackward(*fast, batch, pass, 0.25, fast_buffers);
   EXPECT_NEAR(fast_score.loss, score.loss, 1e-4 * score.loss);
   EXPECT_EQ(fast_score.count, score.count);
   const auto of_map = [&](const FeatureMapInfo& candidate) { return candidate.name == map; };
@@ -140,8 +141,8 @@ TEST(NetworkGradients, RecomputingGivesTheSameBits) {
     kept->parameters().ZeroGradients(context);
     again->parameters().ZeroGradients(context);
     models::PassBuffers all = kept->MakeBuffers(), few = again->MakeBuffers(/*recompute=*/true);
-    const Score a = kept->EvaluateAndBackward(batch, pass, 1, all);
-    const Score b = again->EvaluateAndBackward(batch, pass, 1, few);
+    const Score a = EvaluatedAndBackward(*kept, batch, pass, 1, all);
+    const Score b = EvaluatedAndBackward(*again, batch, pass, 1, few);
     EXPECT_EQ(a.loss, b.loss);
     EXPECT_TRUE(SameGradients(*kept, *again));
   }
@@ -168,10 +169,10 @@ TEST(NetworkGradients, LossesInChunksAddUp) {
   two->parameters().ZeroGradients(context);
   const layers::Pass pass{.context = context};
   models::PassBuffers buffers = one->MakeBuffers(), others = two->MakeBuffers();
-  const Score all = one->EvaluateAndBackward(whole, pass, 1, buffers);
+  const Score all = EvaluatedAndBackward(*one, whole, pass, 1, buffers);
   EXPECT_GT(all.count, 4096);
-  Score sum = two->EvaluateAndBackward(part(0, 500), pass, 1, others);
-  sum += two->EvaluateAndBackward(part(500, 400), pass, 1, others);
+  Score sum = EvaluatedAndBackward(*two, part(0, 500), pass, 1, others);
+  sum += EvaluatedAndBackward(*two, part(500, 400), pass, 1, others);
   EXPECT_NEAR(all.loss, sum.loss, 1e-9 * all.loss);
   EXPECT_EQ(all.correct, sum.correct);
   for (size_t i = 0; i < one->parameters().all().size(); ++i) {
@@ -194,7 +195,7 @@ TEST(NetworkGradients, SameBitsForAnyNumberOfThreads) {
     auto network = Network::Make(config, {.seed = 4});
     network->parameters().ZeroGradients(context);
     models::PassBuffers buffers = network->MakeBuffers();
-    network->EvaluateAndBackward(batch, pass, 1, buffers);
+    EvaluatedAndBackward(*network, batch, pass, 1, buffers);
     if (first == nullptr) {
       first = std::move(network);
     } else {

@@ -13,6 +13,7 @@
 #include "favor/error.h"
 #include "models/config_fields.h"
 #include "models/network.h"
+#include "tests/models/scored_pass.h"
 #include "tests/models/small_models.h"
 
 namespace favor {
@@ -180,12 +181,12 @@ TEST(Model, CountingMemoryLeavesPassesAlone) {
   const auto network = models::Network::Make(SmallConfig(), {.seed = 1});
   const Batch batch = SmallBatch(SmallConfig());
   models::PassBuffers buffers = network->MakeBuffers();
-  const double loss = network->Evaluate(batch, {.context = context}, buffers).loss;
+  const double loss = Evaluated(*network, batch, {.context = context}, buffers).loss;
   const models::Transformer::Shape shape{.batch = 2, .length = 6};
   EXPECT_EQ(network->PlannedBytes(shape), buffers.arena.Bytes());
   EXPECT_EQ(network->PlannedBytes(shape), network->PlannedBytes(shape));
   EXPECT_EQ(buffers.activations.shape, shape);
-  EXPECT_EQ(network->Evaluate(batch, {.context = context}, buffers).loss, loss);
+  EXPECT_EQ(Evaluated(*network, batch, {.context = context}, buffers).loss, loss);
 }
 
 // Sizes of the paper (A.1).

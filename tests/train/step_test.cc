@@ -10,6 +10,7 @@
 #include "core/access.h"
 #include "favor/favor.h"
 #include "models/network.h"
+#include "tests/models/scored_pass.h"
 
 namespace favor {
 namespace {
@@ -138,7 +139,7 @@ class Hand {
     for (int64_t i = 0; i < kAccumulate; ++i) {
       network_->parameters().ZeroGradients(context);
       const Batch batch = data.TrainBatch({.index = (step - 1) * kAccumulate + i});
-      loss += network_->EvaluateAndBackward(batch, {.context = context}, 1, buffers_).loss;
+      loss += EvaluatedAndBackward(*network_, batch, {.context = context}, 1, buffers_).loss;
       for (size_t p = 0; p < parameters_.size(); ++p) {
         const double* gradient = network_->parameters().all()[p]->grad.Data<double>();
         for (size_t j = 0; j < parameters_[p].gradient.size(); ++j)
