@@ -2,7 +2,6 @@
 #include <cmath>
 #include <vector>
 
-#include "core/device.h"
 #include "core/error_text.h"
 #include "core/parallel.h"
 #include "features/plan.h"
@@ -82,9 +81,13 @@ void FeatureExponents(const FeaturePlan& plan, ConstView x, const Context& conte
   const int64_t d = plan.dim(), width = plan.width();
   if (x.device().kind == DeviceKind::kCuda) {
     CheckArray("x", x, x.shape(), DataType::kF32, x.device());
-    UseDevice(x.device());
+    if (context.device() != x.device()) {
+      Throw(ErrorCode::kInvalidData, "features",
+            "given x on {} and a context on {}, expected both on one device", Name(x.device()),
+            Name(context.device()));
+    }
     ForEachHead(plan, x.shape(), [&](const kernels::HeadFeatures& head, int64_t row, int64_t rows) {
-      kernels::cuda::Features(head, x.Data<float>() + row * d, rows,
+      kernels::cuda::Features(head, x.Data<float>() + row * d, rows, context,
                               exponents.Data<float>() + row * width,
                               factors.Data<float>() + row * width);
     });

@@ -46,11 +46,11 @@ void FeaturesBackward(const HeadFeatures& head, const float* x, const float* gra
                       float* grad_x);
 }  // namespace cpu
 
-// Pointers are to memory of the current GPU. A structured ω is applied as a dense matrix: at the
+// Pointers are to memory of the context's GPU. A structured ω is applied as a dense matrix: at the
 // sizes of a head the tensor of ω fits in cache and products are free.
 namespace cuda {
-void Features(const HeadFeatures& head, const float* x, int64_t rows, float* exponents,
-              float* factors);
+void Features(const HeadFeatures& head, const float* x, int64_t rows, const Context& context,
+              float* exponents, float* factors);
 }  // namespace cuda
 
 }  // namespace favor::kernels

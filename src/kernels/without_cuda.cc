@@ -12,7 +12,9 @@ namespace {
 
 }  // namespace
 
-void Features(const HeadFeatures&, const float*, int64_t, float*, float*) { Refuse("features"); }
+void Features(const HeadFeatures&, const float*, int64_t, const Context&, float*, float*) {
+  Refuse("features");
+}
 void LayerNorm(const LayerNormArguments&, const Context&) { Refuse("layer norm"); }
 void LayerNormBackward(const LayerNormGradients&, const Context&) { Refuse("layer norm"); }
 

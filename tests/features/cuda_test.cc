@@ -25,7 +25,7 @@ TEST(Cuda, IsRefusedClearlyWhereItIsMissing) {
 
 TEST(Cuda, FeaturesEqualTheReference) {
   if (ListGpus().empty()) GTEST_SKIP() << "no GPU on this machine";
-  const Context context;
+  const Context context, gpu({.device = kGpu});
   for (const FeatureMapInfo& map : Maps()) {
     for (const char* projection : {"orthogonal", "hadamard"}) {
       for (const int64_t d : {3, 64}) {
@@ -37,7 +37,8 @@ TEST(Cuda, FeaturesEqualTheReference) {
         const Tensor x_f32 = x.To(DataType::kF32);
         const Shape shape{2, 45, plan.width()};
         Tensor exponents(shape, DataType::kF32, kGpu), factors(shape, DataType::kF32, kGpu);
-        FeatureExponents(plan, x_f32.To(kGpu), context, exponents, factors);
+        const Tensor x_gpu = x_f32.To(kGpu);
+        FeatureExponents(plan, x_gpu, gpu, exponents, factors);
         const Tensor host_exponents = exponents.To(Device{}), host_factors = factors.To(Device{});
         Tensor want_exponents(shape, DataType::kF64), want_factors(shape, DataType::kF64);
         FeatureExponents(plan, x_f32, context, want_exponents, want_factors);

@@ -1,18 +1,17 @@
 // Exponents and factors on a GPU: a tiled product x·ωᵀ whose epilogue is the map. The formulas are
 // those of kernels/maps/, compiled for the device.
-#include <cuda_runtime.h>
+#include "kernels/features.h"
 
-#include <memory>
 #include <vector>
 
-#include "favor/error.h"
-#include "kernels/features.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/project.h"
 #include "maps_includes.h"
 
 namespace favor::kernels::cuda {
 namespace {
 
+constexpr char kName[] = "features";
 constexpr int kTile = 16;
 
 struct Arguments {
@@ -62,48 +61,42 @@ __global__ void FeaturesKernel(const Arguments a) {
 }
 
 template <class Map>
-void Launch(const Arguments& a) {
+void Launch(const Arguments& a, cudaStream_t stream) {
   const int64_t tiles = ((a.rows + kTile - 1) / kTile) * ((a.features + kTile - 1) / kTile);
   const dim3 grid(static_cast<unsigned>(tiles));
-  FeaturesKernel<Map><<<grid, dim3(kTile, kTile)>>>(a);
+  FeaturesKernel<Map><<<grid, dim3(kTile, kTile), 0, stream>>>(a);
 }
 
 // In the order of MapEntry::index.
-constexpr void (*kLaunch[])(const Arguments&) = {
+constexpr void (*kLaunch[])(const Arguments&, cudaStream_t) = {
 #define FAVOR_ENTRY(Map) &Launch<Map>,
 #include "maps.inc"
 #undef FAVOR_ENTRY
 };
 
-void Check(cudaError_t status) {
-  if (status != cudaSuccess)
-    throw Error(ErrorCode::kUnavailable, "cuda", cudaGetErrorString(status));
-}
-
-// Constants of a head on the device for the time of one call.
+// Constants of a head on the device for the kernels of one call. The values have been read when
+// this returns: they are not in pinned memory.
 class DeviceCopy {
  public:
-  explicit DeviceCopy(const std::vector<float>& values) {
-    float* memory = nullptr;
-    Check(cudaMalloc(&memory, values.size() * sizeof(float)));
-    memory_.reset(memory);
-    Check(cudaMemcpy(memory, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice));
+  DeviceCopy(const std::vector<float>& values, const Context& context, cudaStream_t stream)
+      : scratch_(context, static_cast<int64_t>(values.size())) {
+    Check(kName, cudaMemcpyAsync(scratch_.data(), values.data(), values.size() * sizeof(float),
+                                 cudaMemcpyHostToDevice, stream));
   }
-  const float* data() const { return memory_.get(); }
+  const float* data() const { return scratch_.data(); }
 
  private:
-  struct Free {
-    void operator()(float* memory) const { cudaFree(memory); }
-  };
-  std::unique_ptr<float, Free> memory_;
+  DeviceScratch<float> scratch_;
 };
 
 }  // namespace
 
-void Features(const HeadFeatures& head, const float* x, int64_t rows, float* exponents,
-              float* factors) {
+void Features(const HeadFeatures& head, const float* x, int64_t rows, const Context& context,
+              float* exponents, float* factors) {
+  const auto stream = static_cast<cudaStream_t>(UseStream(context));
   const std::vector<double> dense = reference::DenseRows(head.omega);
-  const DeviceCopy omega(std::vector<float>(dense.begin(), dense.end())), offset(head.offset_f32);
+  const DeviceCopy omega(std::vector<float>(dense.begin(), dense.end()), context, stream);
+  const DeviceCopy offset(head.offset_f32, context, stream);
   kLaunch[head.map->index]({.x = x,
                             .omega = omega.data(),
                             .offset = offset.data(),
@@ -113,9 +106,9 @@ void Features(const HeadFeatures& head, const float* x, int64_t rows, float* exp
                             .epsilon = static_cast<float>(head.epsilon),
                             .argument_scale = static_cast<float>(head.argument_scale),
                             .exponents = exponents,
-                            .factors = factors});
-  Check(cudaGetLastError());
-  Check(cudaDeviceSynchronize());
+                            .factors = factors},
+                           stream);
+  Check(kName);
 }
 
 }  // namespace favor::kernels::cuda
