@@ -23,6 +23,23 @@ TEST(Cuda, IsRefusedClearlyWhereItIsMissing) {
   }
 }
 
+// Needs no GPU: arrays that claim to be on one are refused before they are read.
+TEST(Cuda, FeaturesNeedAContextOnTheirDevice) {
+  const auto plan = FeaturePlan::Draw({.features = 8}, 1, 4, 3);
+  float memory[64] = {};
+  const auto on_gpu = [&](const Shape& shape) {
+    return View(memory, DataType::kF32, shape, RowMajorStrides(shape), kGpu);
+  };
+  try {
+    FeatureExponents(plan, on_gpu({2, 4}), Context(), on_gpu({2, 8}), on_gpu({2, 8}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidData);
+    EXPECT_STREQ(error.what(),
+                 "features: given x on cuda:0 and a context on cpu, expected both on one device");
+  }
+}
+
 TEST(Cuda, FeaturesEqualTheReference) {
   if (ListGpus().empty()) GTEST_SKIP() << "no GPU on this machine";
   const Context context, gpu({.device = kGpu});
