@@ -30,50 +30,51 @@ struct Backward {
   float* parts;  // [blocks, 2, width]: what each block's rows add to the gradients of gain and bias
 };
 
-// Mean and 1/√(variance + ε) of a row. The mean is found twice: with u = 2⁻²⁴ and k roundings on
-// the way of an element into a sum (kHeld and the ten levels of a tree), m is off by at most
-// k·u·|x| on average, however large the row's offset. Sums of x − m, whose terms are as small as
-// the row's deviations, then correct it: what is left is the rounding of the mean itself, u·|mean|,
-// and k·u of a standard deviation. The CPU, which sums in double, rounds the mean to the same type.
+// Mean and 1/√(variance + ε) of a row, in three passes over registers. With u = 2⁻²⁴ and k
+// roundings on the way of an element into a sum (kHeld and the nine levels of a tree), Σx/width is
+// off by up to k·u·|mean|, which the sum of deviations from it corrects: what is left is the
+// rounding of the mean itself, u·|mean|, and k·u standard deviations. Squares of deviations from
+// that mean give the variance within k·u of itself, however large the offset of the row is. The
+// CPU, which sums in double, stores the mean with the same rounding.
 template <int kVector>
 __device__ float2 Statistics(const Forward& a, const float* x, uint32_t width,
-                             const float (&held)[kHeld]) {
+                             const float (&held)[kHeld], int& turn) {
   const auto count = static_cast<float>(a.width);
+  // add(value) for the values of the row that are this thread's.
+  const auto for_each = [&](const auto& add) {
+    ForHeld<kVector>(width, [&](int i, uint32_t) {
+#pragma unroll
+      for (int c = 0; c < kVector; ++c) add(held[i + c]);
+    });
+    ForRest<kVector>(width, [&](uint32_t column) {
+      const Vector<kVector> in = Load<kVector>(x + column);
+#pragma unroll
+      for (int c = 0; c < kVector; ++c) add(in.at[c]);
+    });
+  };
   float sum[1] = {0};
-  ForHeld<kVector>(width, [&](int i, uint32_t) {
-#pragma unroll
-    for (int c = 0; c < kVector; ++c) sum[0] += held[i + c];
-  });
-  ForRest<kVector>(width, [&](uint32_t column) {
-    const Vector<kVector> in = Load<kVector>(x + column);
-#pragma unroll
-    for (int c = 0; c < kVector; ++c) sum[0] += in.at[c];
-  });
-  SumOverGroup(0, sum);
+  for_each([&](float value) { sum[0] += value; });
+  SumOverGroup(turn, sum);
   const float about = sum[0] / count;
-  float deviations[2] = {0, 0};  // their sum, and the sum of their squares
-  const auto add = [&](float value) {
-    const float deviation = value - about;
+  float correction[1] = {0};
+  for_each([&](float value) { correction[0] += value - about; });
+  SumOverGroup(turn, correction);
+  const float mean = about + correction[0] / count;
+  float deviations[2] = {0, 0};  // their sum, which the rounding of the mean leaves, and squares
+  for_each([&](float value) {
+    const float deviation = value - mean;
     deviations[0] += deviation;
     deviations[1] += deviation * deviation;
-  };
-  ForHeld<kVector>(width, [&](int i, uint32_t) {
-#pragma unroll
-    for (int c = 0; c < kVector; ++c) add(held[i + c]);
   });
-  ForRest<kVector>(width, [&](uint32_t column) {
-    const Vector<kVector> in = Load<kVector>(x + column);
-#pragma unroll
-    for (int c = 0; c < kVector; ++c) add(in.at[c]);
-  });
-  SumOverGroup(1, deviations);
-  const float correction = deviations[0] / count;
-  const float variance = fmaxf(deviations[1] / count - correction * correction, 0.0f);
-  return {about + correction, 1.0f / sqrtf(variance + a.epsilon)};
+  SumOverGroup(turn, deviations);
+  const float rest = deviations[0] / count;
+  const float variance = deviations[1] / count - rest * rest;
+  return {mean, 1.0f / sqrtf(max(variance, 0.0f) + a.epsilon)};
 }
 
 template <int kVector>
 __global__ void __launch_bounds__(kMostThreads, 2) ForwardKernel(const Forward a) {
+  int turn = 0;
   for (int64_t first = int64_t{blockIdx.x} * blockDim.y; first < a.rows;
        first += int64_t{gridDim.x} * blockDim.y) {
     const int64_t row = first + threadIdx.y;
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(kMostThreads, 2) ForwardKernel(const Forward a
     });
     float2 statistics{};
     if (!a.again) {
-      statistics = Statistics<kVector>(a, x, width, held);
+      statistics = Statistics<kVector>(a, x, width, held, turn);
       if (width > 0 && threadIdx.x == 0) {
         a.statistics[2 * row] = statistics.x;
         a.statistics[2 * row + 1] = statistics.y;
@@ -211,7 +212,6 @@ __global__ void __launch_bounds__(kMostThreads) BackwardKernel(const Backward a)
       }
     });
     SumOverGroup(turn, sums);
-    turn ^= 1;
     const float mean_grad = sums[0] / count, mean_product = sums[1] / count;
     const auto result = [&](float g, float n) {
       return scale * (g - mean_grad - n * mean_product);
@@ -314,7 +314,7 @@ void LayerNormBackward(const LayerNormGradients& a, const Context& context) {
   backward.parts = scratch.data();
   kernel<<<static_cast<unsigned>(parts), block, shared_bytes, stream>>>(backward);
   Check(kName);
-  const auto blocks = static_cast<unsigned>(BlocksOf(2 * backward.width, kWarp));
+  const auto blocks = static_cast<unsigned>(BlocksOf(int64_t{2} * backward.width, kWarp));
   AddPartsKernel<<<blocks, dim3(kWarp, kShares), 0, stream>>>(
       scratch.data(), static_cast<int>(parts), backward.width, a.grad_gain.Data<float>(),
       a.grad_bias.Data<float>());

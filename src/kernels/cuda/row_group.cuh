@@ -76,10 +76,11 @@ __device__ void ForRest(uint32_t width, const Body& body) {
   for (uint32_t column = first; column < width; column += blockDim.x * kVector) body(column);
 }
 
-// Replaces values by their sums over the group, the same in every thread and from run to run. Calls
-// take `turn` 0 and 1 in turns: the memory of one is free once all threads are in the other.
+// Replaces values by their sums over the group, the same in every thread and from run to run.
+// `turn` begins at 0 and changes with each call of a kernel: the memory of one is free once all
+// threads are in the next.
 template <int kCount>
-__device__ void SumOverGroup(int turn, float (&values)[kCount]) {
+__device__ void SumOverGroup(int& turn, float (&values)[kCount]) {
   constexpr int kMostWarps = kMostThreads / kWarp;
   const auto add_lanes = [&](int lanes) {
     for (int distance = lanes / 2; distance > 0; distance /= 2) {
@@ -100,6 +101,7 @@ __device__ void SumOverGroup(int turn, float (&values)[kCount]) {
   for (int k = 0; k < kCount; ++k)
     values[k] = warp < blockDim.x / kWarp ? parts[turn][k][warp] : 0.0f;
   add_lanes(kMostWarps);
+  turn ^= 1;
 }
 
 }  // namespace favor::kernels::cuda
