@@ -10,7 +10,7 @@ STRICT ?=
 DEMO_STEPS ?= 500
 
 .PHONY: help deps configure build demo test bench sanitize tsan coverage fuzz fresh arm arm-here format format-check tidy clean
-.PHONY: announce-test announce-demo
+.PHONY: announce-test announce-demo configure-cuda test-cuda bench-cuda
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -54,6 +54,22 @@ bench: deps  ## benchmark single kernels
 	cmake --preset release -DFAVOR_BUILD_BENCH=ON
 	cmake --build --preset release --target favor_bench
 	$(BUILD)/bench/favor_bench --benchmark_min_time=0.2
+
+# A machine with a GPU often has no compiler and no libraries: programs are packed here and run there. CPU kernels are
+# not what they are for, so one kind of SIMD will do.
+CUDA := build/cuda
+CUDA_TESTS := $(sort $(shell grep -l '^TEST[_FP]*.Cuda' tests/*/*.cc | cut -d/ -f2))
+configure-cuda: deps
+	@tools/step $(CUDA)/configure.log cmake --preset cuda -DFAVOR_WERROR=$(if $(STRICT),ON,OFF) \
+	  -DFAVOR_FEW_SIMD_TARGETS=ON -DFAVOR_BUILD_BENCH=ON -DFAVOR_BUILD_EXAMPLES=OFF
+
+test-cuda: configure-cuda  ## pack the tests of CUDA kernels, to run on a machine with a GPU (build/cuda/pack-test/run.sh)
+	@tools/step $(CUDA)/build.log cmake --build --preset cuda --target favor_tool $(CUDA_TESTS:%=test_%)
+	@tools/pack_cuda $(CUDA)/pack-test $(CUDA)/favor $(CUDA_TESTS:%=$(CUDA)/tests/test_%)
+
+bench-cuda: configure-cuda  ## pack the benchmarks of CUDA kernels likewise (build/cuda/pack-bench/run.sh)
+	@tools/step $(CUDA)/build.log cmake --build --preset cuda --target favor_tool favor_bench_cuda
+	@tools/pack_cuda $(CUDA)/pack-bench $(CUDA)/favor $(CUDA)/bench/favor_bench_cuda
 
 # What needs a debugger's patience adds minutes, not sights, under sanitizers: statistics, finite differences, crashes,
 # the commands of the docs.

@@ -4,6 +4,11 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
 endif()
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
+# The few C++ files that include CUDA's headers name the folder themselves. The others are compiled as without CUDA, so
+# that a compiler cache serves both builds.
+if(PROJECT_IS_TOP_LEVEL)
+  set_property(TARGET CUDA::cudart_static PROPERTY INTERFACE_INCLUDE_DIRECTORIES)
+endif()
 # CMake 3.25 knows no C++20 for nvcc: it gets the flag by hand, and CMake is told not to ask for the standard of
 # the C++ sources.
 set(CMAKE_CUDA_STANDARD 17)

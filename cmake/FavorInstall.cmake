@@ -19,7 +19,7 @@ install(FILES cmake/FindSentencePiece.cmake ${PROJECT_BINARY_DIR}/favor-config.c
               ${PROJECT_BINARY_DIR}/favor-config-version.cmake DESTINATION ${favor_cmake_dir})
 
 if(FAVOR_CUDA)
-  set(favor_pc_cuda "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt")
+  set(favor_pc_cuda "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt")
 endif()
 # Relative to the file itself: `cmake --install --prefix` decides where that is.
 file(RELATIVE_PATH favor_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)

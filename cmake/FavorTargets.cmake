@@ -9,7 +9,9 @@ function(favor_compile_options target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion
       -Wno-missing-field-initializers -Wno-psabi -ffp-contract=off -fno-math-errno>
-    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${FAVOR_WERROR}>>:-Werror>)
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${FAVOR_WERROR}>>:-Werror>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers>
+    $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${FAVOR_WERROR}>>:-Werror=all-warnings>)
   set(disabled "HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128")
   if(FAVOR_FEW_SIMD_TARGETS)
     string(APPEND disabled "|HWY_AVX3|HWY_SSE4")

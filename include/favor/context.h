@@ -37,7 +37,8 @@ class Context {
 
   // Returns when everything that was started on the device is done. Nothing to wait for on a CPU.
   void Wait() const;
-  // Frees the scratch memory that is kept for the next calls (at most 256 MiB).
+  // Frees the scratch memory that is kept for the next calls (at most 256 MiB, and as much on a
+  // GPU, which is waited for).
   void ReleaseScratch() const;
 
  private:

@@ -95,7 +95,8 @@ class FeaturePlan {
 
 // Exponents and factors of rows x ([L, d], [H, L, d] or [B, H, L, d]), written as [..., L, width].
 // f64 outputs are computed by the reference in double, f32 outputs by the fast kernels. x acts as
-// it is: attention passes q·d^(-1/4). All arrays lie on one device; CUDA takes f32 only.
+// it is: attention passes q·d^(-1/4). All arrays lie on one device: on a GPU, they are f32 and the
+// context is on it too.
 void FeatureExponents(const FeaturePlan& plan, ConstView x, const Context& context, View exponents,
                       View factors);
 

@@ -175,8 +175,9 @@ class Tensor {
   }
 
   Tensor Clone() const;
-  Tensor To(DataType type) const;         // converted, on the same device (CPU only)
-  Tensor To(const Device& device) const;  // copied, of the same type
+  Tensor To(DataType type) const;  // converted, on the same device (CPU only)
+  // Copied, of the same type. Waits for the work that was queued on either device.
+  Tensor To(const Device& device) const;
 
  private:
   void Swap(Tensor& other) noexcept {

@@ -24,6 +24,7 @@ internal::Runtime::Runtime(const ContextOptions& options)
       seed(options.seed),
       device(options.device),
       stream(MakeStream(options.device)),
+      scratch_of_device(MakePool(options.device, ScratchPool::kMostFreeBytes)),
       arena(threads) {
   UseSimdOfEnvironment();
   if (threads > tbb::info::default_concurrency()) {
@@ -39,6 +40,10 @@ int Context::threads() const { return impl_->threads; }
 uint64_t Context::seed() const { return impl_->seed; }
 Device Context::device() const { return impl_->device; }
 void Context::Wait() const { WaitFor(impl_->stream); }
-void Context::ReleaseScratch() const { impl_->scratch.Clear(); }
+void Context::ReleaseScratch() const {
+  impl_->scratch.Clear();
+  Wait();  // what is still in use on the device cannot be freed
+  ReleaseFree(impl_->scratch_of_device);
+}
 
 }  // namespace favor

@@ -19,10 +19,25 @@ constexpr size_t kAlignment = 64;  // a cache line, and the widest SIMD register
 #if FAVOR_CUDA
 void CheckCuda(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
+  cudaGetLastError();  // or the next launch would report this error as its own
   const ErrorCode code =
       status == cudaErrorMemoryAllocation ? ErrorCode::kOutOfMemory : ErrorCode::kUnavailable;
   Throw(code, "cuda", "{}: {}", what, cudaGetErrorString(status));
 }
+
+// Streams of contexts do not wait for the default stream, on which cudaMemcpy and cudaMemset run,
+// nor does it wait for them.
+void WaitForAllOf(const Device& device) {
+  if (device.kind == DeviceKind::kCpu) return;
+  UseDevice(device);
+  CheckCuda(cudaDeviceSynchronize(), "wait for the GPU");
+}
+void WaitForDefaultStream() {
+  CheckCuda(cudaStreamSynchronize(cudaStreamLegacy), "wait for the GPU");
+}
+
+cudaStream_t Cuda(const DeviceStream& stream) { return static_cast<cudaStream_t>(stream.get()); }
+cudaMemPool_t Cuda(const DevicePool& pool) { return static_cast<cudaMemPool_t>(pool.get()); }
 #endif
 
 }  // namespace
@@ -42,6 +57,7 @@ internal::Memory AllocateOn(const Device& device, int64_t bytes) {
     CheckCuda(cudaMalloc(&memory, size == 0 ? kAlignment : size), "allocate GPU memory");
     internal::Memory owner(static_cast<std::byte*>(memory), {[](std::byte* p) { cudaFree(p); }});
     CheckCuda(cudaMemset(memory, 0, size), "clear GPU memory");
+    WaitForDefaultStream();
     return owner;
 #else
     ThrowWithoutCuda("tensor", device);
@@ -70,7 +86,10 @@ void CopyBytes(void* to, const Device& to_device, const void* from, const Device
     return;
   }
 #if FAVOR_CUDA
+  WaitForAllOf(from_device);
+  WaitForAllOf(to_device);
   CheckCuda(cudaMemcpy(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault), "copy");
+  WaitForDefaultStream();
 #else
   ThrowWithoutCuda("copy", to_device.kind == DeviceKind::kCuda ? to_device : from_device);
 #endif
@@ -102,8 +121,53 @@ DeviceStream MakeStream(const Device& device) {
 
 void WaitFor([[maybe_unused]] const DeviceStream& stream) {
 #if FAVOR_CUDA
-  if (stream != nullptr)
-    CheckCuda(cudaStreamSynchronize(static_cast<cudaStream_t>(stream.get())), "wait for the GPU");
+  if (stream != nullptr) CheckCuda(cudaStreamSynchronize(Cuda(stream)), "wait for the GPU");
+#endif
+}
+
+void DestroyPool::operator()([[maybe_unused]] void* pool) const {
+#if FAVOR_CUDA
+  cudaMemPoolDestroy(static_cast<cudaMemPool_t>(pool));
+#endif
+}
+
+DevicePool MakePool(const Device& device, [[maybe_unused]] int64_t most_free_bytes) {
+  if (device.kind == DeviceKind::kCpu) return nullptr;
+#if FAVOR_CUDA
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location = {.type = cudaMemLocationTypeDevice, .id = device.index};
+  cudaMemPool_t pool = nullptr;
+  CheckCuda(cudaMemPoolCreate(&pool, &properties), "make a memory pool");
+  DevicePool owner(pool);
+  auto threshold = static_cast<uint64_t>(most_free_bytes);
+  CheckCuda(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold),
+            "bound a memory pool");
+  return owner;
+#else
+  ThrowWithoutCuda("context", device);
+#endif
+}
+
+void* TakeFrom([[maybe_unused]] const DevicePool& pool, [[maybe_unused]] int64_t bytes,
+               [[maybe_unused]] const DeviceStream& stream) {
+  void* memory = nullptr;
+#if FAVOR_CUDA
+  CheckCuda(cudaMallocFromPoolAsync(&memory, static_cast<size_t>(bytes), Cuda(pool), Cuda(stream)),
+            "allocate GPU memory");
+#endif
+  return memory;
+}
+
+void GiveBack([[maybe_unused]] void* memory, [[maybe_unused]] const DeviceStream& stream) noexcept {
+#if FAVOR_CUDA
+  cudaFreeAsync(memory, Cuda(stream));
+#endif
+}
+
+void ReleaseFree([[maybe_unused]] const DevicePool& pool) {
+#if FAVOR_CUDA
+  if (pool != nullptr) CheckCuda(cudaMemPoolTrimTo(Cuda(pool), 0), "release GPU memory");
 #endif
 }
 
@@ -114,8 +178,7 @@ void ZeroBytes(void* memory, int64_t bytes, const Device& device,
     return;
   }
 #if FAVOR_CUDA
-  CheckCuda(cudaMemsetAsync(memory, 0, static_cast<size_t>(bytes),
-                            static_cast<cudaStream_t>(stream.get())),
+  CheckCuda(cudaMemsetAsync(memory, 0, static_cast<size_t>(bytes), Cuda(stream)),
             "clear GPU memory");
 #else
   ThrowWithoutCuda("clear", device);
@@ -145,9 +208,9 @@ void ReadBack(void* to, const void* from, int64_t bytes, const Device& device,
     return;
   }
 #if FAVOR_CUDA
-  CheckCuda(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
-                            static_cast<cudaStream_t>(stream.get())),
-            "read back");
+  CheckCuda(
+      cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, Cuda(stream)),
+      "read back");
   WaitFor(stream);
 #else
   ThrowWithoutCuda("read back", device);

@@ -17,8 +17,8 @@ namespace favor {
 // Zeroed memory. Throws kOutOfMemory or kUnavailable.
 internal::Memory AllocateOn(const Device& device, int64_t bytes);
 
-// Copies between any two devices; returns when the bytes have arrived. Throws kUnavailable for a
-// GPU where there is no CUDA.
+// Copies between any two devices, after all work that was queued on them; returns when the bytes
+// have arrived. Throws kUnavailable for a GPU where there is no CUDA.
 void CopyBytes(void* to, const Device& to_device, const void* from, const Device& from_device,
                int64_t bytes);
 
@@ -32,6 +32,19 @@ struct DestroyStream {
 using DeviceStream = std::unique_ptr<void, DestroyStream>;
 DeviceStream MakeStream(const Device& device);  // throws kUnavailable if there is no such GPU
 void WaitFor(const DeviceStream& stream);
+
+// Memory of a GPU that is taken and given back in the order of the work on a stream
+// (cudaMemPool_t): null for the CPU.
+struct DestroyPool {
+  void operator()(void* pool) const;
+};
+using DevicePool = std::unique_ptr<void, DestroyPool>;
+// Up to `most_free_bytes` stay with the pool when they are free, the rest goes back to the GPU.
+DevicePool MakePool(const Device& device, int64_t most_free_bytes);
+void* TakeFrom(const DevicePool& pool, int64_t bytes, const DeviceStream& stream);
+void GiveBack(void* memory, const DeviceStream& stream) noexcept;
+void ReleaseFree(const DevicePool& pool);  // what work that is done has given back
+
 // Queued on the stream of a GPU; at once on the CPU.
 void ZeroBytes(void* memory, int64_t bytes, const Device& device, const DeviceStream& stream);
 // Copies from the CPU, queued on the stream of a GPU; `from` may change once this returns.

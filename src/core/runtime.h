@@ -23,7 +23,8 @@ class Runtime {
   int threads;
   uint64_t seed;
   Device device;
-  DeviceStream stream;  // null on a CPU
+  DeviceStream stream;           // null on a CPU
+  DevicePool scratch_of_device;  // of a GPU, null on a CPU
   tbb::task_arena arena;
   // TBB starts no more workers than there are cores unless told so. The number is the same for all
   // contexts, because TBB takes the least of those alive.

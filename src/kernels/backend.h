@@ -37,9 +37,9 @@ void RunOn(const Device& device, bool reference, const Backends<Arguments>& back
       throw Error(ErrorCode::kUnavailable, backends.name,
                   "given arrays on " + Name(device) + ", it runs on the cpu only");
     if (context.device() != device)
-      throw Error(
-          ErrorCode::kInvalidOption, backends.name,
-          "given arrays on " + Name(device) + " and a context on " + Name(context.device()));
+      throw Error(ErrorCode::kInvalidData, backends.name,
+                  "given arrays on " + Name(device) + " and a context on " +
+                      Name(context.device()) + ", expected both on one device");
     return backends.cuda(arguments, context);
   }
   (reference ? backends.reference : backends.cpu)(arguments, context);

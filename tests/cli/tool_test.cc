@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cli/command.h"
+#include "core/device.h"
 #include "experiments/experiment.h"
 #include "favor/favor.h"
 #include "tests/cli/run_tool.h"
@@ -183,6 +184,14 @@ TEST(Tool, InfoListsWhatTheLibraryHas) {
   EXPECT_EQ(info["tasks"].size(), 3u);
   EXPECT_EQ(info["experiments"].size(), experiments::AllExperiments().size());
   for (const FeatureMapInfo& map : Maps()) EXPECT_NE(text.out.find(map.name), std::string::npos);
+  // Each library of the GPU in one line of its own, found or not, if favor can use it.
+  EXPECT_EQ(info["gpu_libraries"].size(), BuiltWithCuda() ? 2u : 0u);
+  for (const auto& library : info["gpu_libraries"]) {
+    const bool found = !library["file"].is_null();
+    const std::string what = library[found ? "file" : "error"];
+    EXPECT_NE(text.out.find("\nlibrary " + what + (found ? ": found\n" : "\n")), std::string::npos)
+        << text.out;
+  }
 }
 
 TEST(Tool, LabWritesAReportAndNumbers) {

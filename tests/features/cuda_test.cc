@@ -23,9 +23,27 @@ TEST(Cuda, IsRefusedClearlyWhereItIsMissing) {
   }
 }
 
+// Needs no GPU: arrays that claim to be on one are refused before they are read.
+TEST(Cuda, FeaturesNeedAContextOnTheirDevice) {
+  const auto plan = FeaturePlan::Draw({.features = 8}, 1, 4, 3);
+  float memory[64] = {};
+  const auto on_gpu = [&](const Shape& shape) {
+    return View(memory, DataType::kF32, shape, RowMajorStrides(shape), kGpu);
+  };
+  try {
+    FeatureExponents(plan, on_gpu({2, 4}), Context(), on_gpu({2, 8}), on_gpu({2, 8}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidData);
+    EXPECT_STREQ(
+        error.what(),
+        "features: given arrays on cuda:0 and a context on cpu, expected both on one device");
+  }
+}
+
 TEST(Cuda, FeaturesEqualTheReference) {
   if (ListGpus().empty()) GTEST_SKIP() << "no GPU on this machine";
-  const Context context;
+  const Context context, gpu({.device = kGpu});
   for (const FeatureMapInfo& map : Maps()) {
     for (const char* projection : {"orthogonal", "hadamard"}) {
       for (const int64_t d : {3, 64}) {
@@ -37,7 +55,8 @@ TEST(Cuda, FeaturesEqualTheReference) {
         const Tensor x_f32 = x.To(DataType::kF32);
         const Shape shape{2, 45, plan.width()};
         Tensor exponents(shape, DataType::kF32, kGpu), factors(shape, DataType::kF32, kGpu);
-        FeatureExponents(plan, x_f32.To(kGpu), context, exponents, factors);
+        const Tensor x_gpu = x_f32.To(kGpu);
+        FeatureExponents(plan, x_gpu, gpu, exponents, factors);
         const Tensor host_exponents = exponents.To(Device{}), host_factors = factors.To(Device{});
         Tensor want_exponents(shape, DataType::kF64), want_factors(shape, DataType::kF64);
         FeatureExponents(plan, x_f32, context, want_exponents, want_factors);

@@ -5,10 +5,12 @@
 #include "cli/files.h"
 #include "core/device.h"
 #include "core/json.h"
+#include "core/shared_library.h"
 #include "core/simd.h"
 #include "data/generated.h"
 #include "experiments/experiment.h"
 #include "favor/context.h"
+#include "favor/error.h"
 #include "favor/features.h"
 #include "favor/model.h"
 #include "favor/version.h"
@@ -25,6 +27,7 @@ Json Describe() {
                {"memory_bytes", PhysicalMemoryBytes()},
                {"cuda", BuiltWithCuda()},
                {"gpus", Json::array()},
+               {"gpu_libraries", Json::array()},
                {"maps", Json::array()},
                {"projections", Json::array()},
                {"tasks", Json::array()},
@@ -34,6 +37,15 @@ Json Describe() {
     info["gpus"].push_back({{"name", gpu.name},
                             {"memory_bytes", gpu.memory_bytes},
                             {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)}});
+  }
+  if (BuiltWithCuda()) {
+    for (const auto open : {CublasLt, Cudnn}) {
+      try {
+        info["gpu_libraries"].push_back({{"file", open().name()}});
+      } catch (const Error& error) {
+        info["gpu_libraries"].push_back({{"file", nullptr}, {"error", error.what()}});
+      }
+    }
   }
   for (const FeatureMapInfo& map : Maps()) {
     info["maps"].push_back(
@@ -77,6 +89,11 @@ void Print(const Json& info) {
     fmt::print("gpu     {}, {:.1f} GiB, compute capability {}\n", gpu["name"].get<std::string>(),
                gpu["memory_bytes"].get<double>() / (1 << 30),
                gpu["compute_capability"].get<std::string>());
+  }
+  for (const auto& library : info["gpu_libraries"]) {
+    fmt::print("library {}\n", library["file"].is_null()
+                                   ? library["error"].get<std::string>()
+                                   : library["file"].get<std::string>() + ": found");
   }
   reports::Table maps{.title = "\nfeature maps (u = ω·x; φ carries 1/√m)",
                       .caption = "",

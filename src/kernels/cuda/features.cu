@@ -1,27 +1,30 @@
 // Exponents and factors on a GPU: a tiled product x·ωᵀ whose epilogue is the map. The formulas are
 // those of kernels/maps/, compiled for the device.
-#include <cuda_runtime.h>
+#include "kernels/features.h"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
-#include "favor/error.h"
-#include "kernels/features.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/project.h"
 #include "maps_includes.h"
 
 namespace favor::kernels::cuda {
 namespace {
 
+constexpr char kName[] = "features";
 constexpr int kTile = 16;
 
 struct Arguments {
-  const float* x;       // [rows, d]
-  const float* omega;   // [m, d]
-  const float* offset;  // [m]
-  int64_t rows, features, dim;
-  float epsilon, argument_scale;
-  float* exponents;  // [rows, parts·m]
+  const float* x;               // [groups, length, d]
+  const float* omega;           // [entries, m, d]
+  const float* offset;          // [entries, m]
+  const float* argument_scale;  // [entries]
+  int64_t groups, length, features, dim, width;
+  int64_t heads, entries;  // group g is of head g mod heads, whose entry it is unless there is one
+  float epsilon;
+  float* exponents;  // [groups, length, width]
   float* factors;
 };
 
@@ -30,19 +33,25 @@ __global__ void FeaturesKernel(const Arguments a) {
   constexpr int kParts = Map::kTraits.info.parts;
   constexpr float kNormSlope = static_cast<float>(Map::kTraits.norm_slope);
   __shared__ float tile_x[kTile][kTile], tile_omega[kTile][kTile + 1];
-  // One axis of blocks, features fastest: the second axis of a grid ends at 65,535.
+  // One axis of blocks, features fastest, then rows, then groups: the second axis of a grid ends at
+  // 65,535.
   const int64_t feature_tiles = (a.features + kTile - 1) / kTile;
-  const int64_t row = blockIdx.x / feature_tiles * kTile + threadIdx.y;
+  const int64_t row_tiles = (a.length + kTile - 1) / kTile;
+  const int64_t tile = blockIdx.x / feature_tiles;
+  const int64_t group = tile / row_tiles, row = tile % row_tiles * kTile + threadIdx.y;
   const int64_t first_feature = blockIdx.x % feature_tiles * kTile;
   const int64_t r = first_feature + threadIdx.x;
+  const int64_t entry = a.entries == 1 ? 0 : group % a.heads;
+  const float* omega = a.omega + entry * a.features * a.dim;
+  const float* x = a.x + group * a.length * a.dim;
   float u = 0, half_norm = 0;
   for (int64_t begin = 0; begin < a.dim; begin += kTile) {
     const int64_t column = begin + threadIdx.x;
     const int64_t omega_row = first_feature + threadIdx.y;
     tile_x[threadIdx.y][threadIdx.x] =
-        row < a.rows && column < a.dim ? a.x[row * a.dim + column] : 0.0f;
+        row < a.length && column < a.dim ? x[row * a.dim + column] : 0.0f;
     tile_omega[threadIdx.y][threadIdx.x] =
-        omega_row < a.features && column < a.dim ? a.omega[omega_row * a.dim + column] : 0.0f;
+        omega_row < a.features && column < a.dim ? omega[omega_row * a.dim + column] : 0.0f;
     __syncthreads();
     for (int i = 0; i < kTile; ++i) {
       const float value = tile_x[threadIdx.y][i];
@@ -51,71 +60,100 @@ __global__ void FeaturesKernel(const Arguments a) {
     }
     __syncthreads();
   }
-  if (row >= a.rows || r >= a.features) return;
-  u *= a.argument_scale;
+  if (row >= a.length || r >= a.features) return;
+  u *= a.argument_scale[entry];
   half_norm *= 0.5f;
   for (int part = 0; part < kParts; ++part) {
-    const int64_t out = row * kParts * a.features + part * a.features + r;
-    a.exponents[out] = Map::Exponent(u, part, a.epsilon) + kNormSlope * half_norm + a.offset[r];
+    const int64_t out = (group * a.length + row) * a.width + part * a.features + r;
+    a.exponents[out] = Map::Exponent(u, part, a.epsilon) + kNormSlope * half_norm +
+                       a.offset[entry * a.features + r];
     a.factors[out] = Map::Factor(u, part, a.epsilon);
   }
 }
 
+// One thread per row of a row map.
 template <class Map>
-void Launch(const Arguments& a) {
-  const int64_t tiles = ((a.rows + kTile - 1) / kTile) * ((a.features + kTile - 1) / kTile);
-  const dim3 grid(static_cast<unsigned>(tiles));
-  FeaturesKernel<Map><<<grid, dim3(kTile, kTile)>>>(a);
+__global__ void RowFeaturesKernel(const Arguments a) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row >= a.groups * a.length) return;
+  Map::Factors(a.x + row * a.dim, a.dim, a.factors + row * a.width);
+  for (int64_t i = 0; i < a.width; ++i) a.exponents[row * a.width + i] = 0;
+}
+
+template <class Map>
+void Launch(const Arguments& a, cudaStream_t stream) {
+  if constexpr (kIsRowMap<Map>) {
+    constexpr int kThreads = 128;
+    const int64_t blocks = (a.groups * a.length + kThreads - 1) / kThreads;
+    RowFeaturesKernel<Map><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(a);
+  } else {
+    const int64_t tiles =
+        a.groups * ((a.length + kTile - 1) / kTile) * ((a.features + kTile - 1) / kTile);
+    const dim3 grid(static_cast<unsigned>(tiles));
+    FeaturesKernel<Map><<<grid, dim3(kTile, kTile), 0, stream>>>(a);
+  }
 }
 
 // In the order of MapEntry::index.
-constexpr void (*kLaunch[])(const Arguments&) = {
+constexpr void (*kLaunch[])(const Arguments&, cudaStream_t) = {
 #define FAVOR_ENTRY(Map) &Launch<Map>,
 #include "maps.inc"
 #undef FAVOR_ENTRY
 };
 
-void Check(cudaError_t status) {
-  if (status != cudaSuccess)
-    throw Error(ErrorCode::kUnavailable, "cuda", cudaGetErrorString(status));
+Tensor OnDevice(const std::vector<float>& values, const Device& device) {
+  if (values.empty()) return {};
+  Tensor host({static_cast<int64_t>(values.size())});
+  std::copy(values.begin(), values.end(), host.Data<float>());
+  return host.To(device);
 }
-
-// Constants of a head on the device for the time of one call.
-class DeviceCopy {
- public:
-  explicit DeviceCopy(const std::vector<float>& values) {
-    float* memory = nullptr;
-    Check(cudaMalloc(&memory, values.size() * sizeof(float)));
-    memory_.reset(memory);
-    Check(cudaMemcpy(memory, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice));
-  }
-  const float* data() const { return memory_.get(); }
-
- private:
-  struct Free {
-    void operator()(float* memory) const { cudaFree(memory); }
-  };
-  std::unique_ptr<float, Free> memory_;
-};
 
 }  // namespace
 
-void Features(const HeadFeatures& head, const float* x, int64_t rows, float* exponents,
-              float* factors) {
-  const std::vector<double> dense = reference::DenseRows(head.omega);
-  const DeviceCopy omega(std::vector<float>(dense.begin(), dense.end())), offset(head.offset_f32);
-  kLaunch[head.map->index]({.x = x,
-                            .omega = omega.data(),
-                            .offset = offset.data(),
-                            .rows = rows,
-                            .features = head.omega.features,
-                            .dim = head.omega.dim,
-                            .epsilon = static_cast<float>(head.epsilon),
-                            .argument_scale = static_cast<float>(head.argument_scale),
-                            .exponents = exponents,
-                            .factors = factors});
-  Check(cudaGetLastError());
-  Check(cudaDeviceSynchronize());
+// A structured ω is applied as a dense matrix: at the sizes of a head ω fits in cache and products
+// are free.
+struct DeviceFeatures {
+  Tensor omega, offset, argument_scale;  // see Arguments; empty for a row map
+};
+
+std::shared_ptr<const DeviceFeatures> CopyFeatures(const FeatureConstants& constants,
+                                                   const Context& context) {
+  std::vector<float> omega, offset, argument_scale;
+  for (int64_t entry = 0; entry < constants.entries() && constants.HasOmega(); ++entry) {
+    const HeadFeatures head = constants.Head(entry);
+    for (const double value : reference::DenseRows(*head.omega))
+      omega.push_back(static_cast<float>(value));
+    for (int64_t r = 0; r < constants.features(); ++r)
+      offset.push_back(static_cast<float>(head.Offset(r)));
+    argument_scale.push_back(static_cast<float>(head.argument_scale));
+  }
+  const Device device = context.device();
+  return std::make_shared<const DeviceFeatures>(DeviceFeatures{
+      OnDevice(omega, device), OnDevice(offset, device), OnDevice(argument_scale, device)});
+}
+
+void Features(const FeatureArguments& a, const Context& context) {
+  const cudaStream_t stream = StreamFor(kName, a.exponents, context);
+  const DeviceFeatures& device = a.constants.OnGpu(context);
+  const auto data = [](const Tensor& tensor) {
+    return tensor.empty() ? nullptr : tensor.Data<float>();
+  };
+  kLaunch[a.constants.map().index]({.x = a.x.Data<float>(),
+                                    .omega = data(device.omega),
+                                    .offset = data(device.offset),
+                                    .argument_scale = data(device.argument_scale),
+                                    .groups = a.x.size(0),
+                                    .length = a.x.size(1),
+                                    .features = a.constants.features(),
+                                    .dim = a.constants.dim(),
+                                    .width = a.constants.width(),
+                                    .heads = a.heads,
+                                    .entries = a.constants.entries(),
+                                    .epsilon = static_cast<float>(a.constants.epsilon()),
+                                    .exponents = a.exponents.Data<float>(),
+                                    .factors = a.factors.Data<float>()},
+                                   stream);
+  Check(kName);
 }
 
 }  // namespace favor::kernels::cuda

@@ -1,0 +1,36 @@
+// What every launch of a kernel needs: the stream of its context, and errors as exceptions.
+#ifndef FAVOR_KERNELS_CUDA_LAUNCH_CUH_
+#define FAVOR_KERNELS_CUDA_LAUNCH_CUH_
+
+#include <cuda_runtime.h>
+
+#include <string>
+
+#include "core/device_work.h"
+#include "favor/error.h"
+
+namespace favor::kernels::cuda {
+
+// The status of a call, or of the launch before this. Kernels run later: what fails in them is an
+// error of the next call that waits for the stream.
+inline void Check(const char* operation, cudaError_t status = cudaGetLastError()) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // or the next launch would report this error as its own
+  throw Error(ErrorCode::kUnavailable, operation,
+              std::string("cuda: ") + cudaGetErrorString(status));
+}
+
+// The stream of the context; f32 is what kernels of this folder write.
+inline cudaStream_t StreamFor(const char* operation, const ConstView& result,
+                              const Context& context) {
+  if (result.type() != DataType::kF32) {
+    throw Error(ErrorCode::kUnavailable, operation,
+                "given " + std::string(Name(result.type())) + " arrays on " +
+                    Name(result.device()) + ", expected f32");
+  }
+  return static_cast<cudaStream_t>(UseStream(context));
+}
+
+}  // namespace favor::kernels::cuda
+
+#endif  // FAVOR_KERNELS_CUDA_LAUNCH_CUH_
