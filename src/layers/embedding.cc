@@ -1,16 +1,14 @@
 #include "layers/embedding.h"
 
-#include <cmath>
-
 #include "core/parallel.h"
 #include "layers/dispatch.h"
 
 namespace favor::layers {
 
 Embedding::Embedding(ParameterSet& parameters, const std::string& name, const Shape& shape,
-                     double deviation)
-    : weight_(&parameters.Add(name + ".weight", shape, {.deviation = deviation}, true)),
-      scale_(std::sqrt(static_cast<double>(shape[1]))) {}
+                     const EmbeddingOptions& options)
+    : weight_(&parameters.Add(name + ".weight", shape, {.deviation = options.deviation}, true)),
+      scale_(options.scale) {}
 
 void Embedding::Forward(const Context& context, std::span<const int32_t> indices, bool add,
                         View y) const {

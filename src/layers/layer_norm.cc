@@ -27,9 +27,11 @@ constexpr int64_t kGradientRows = 256;
 
 }  // namespace
 
-LayerNorm::LayerNorm(ParameterSet& parameters, const std::string& name, int64_t width, double gain)
-    : weight_(&parameters.Add(name + ".weight", {width}, {.mean = gain}, false)),
-      bias_(&parameters.Add(name + ".bias", {width}, {}, false)) {}
+LayerNorm::LayerNorm(ParameterSet& parameters, const std::string& name, int64_t width,
+                     const NormOptions& options)
+    : weight_(&parameters.Add(name + ".weight", {width}, {.mean = options.gain}, false)),
+      bias_(&parameters.Add(name + ".bias", {width}, {}, false)),
+      epsilon_(options.epsilon) {}
 
 void LayerNorm::Forward(const Context& context, ConstView x, View statistics, View y) const {
   WithType(x.type(), [&]<class T>(T) {
@@ -48,7 +50,7 @@ void LayerNorm::Forward(const Context& context, ConstView x, View statistics, Vi
                                 count;
         T* stored = statistics.Data<T>() + 2 * row;
         stored[0] = static_cast<T>(mean);
-        stored[1] = static_cast<T>(1 / std::sqrt(variance + kEpsilon));
+        stored[1] = static_cast<T>(1 / std::sqrt(variance + epsilon_));
       }
     });
   });

@@ -1,6 +1,7 @@
 #include "models/transformer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error_text.h"
 #include "favor/random.h"
@@ -18,6 +19,12 @@ std::vector<int32_t> PositionsOf(const Batch& batch, int64_t first) {
   for (size_t i = 0; i < positions.size(); ++i)
     positions[i] = static_cast<int32_t>(first + static_cast<int64_t>(i) % batch.length);
   return positions;
+}
+
+// Of tables of tokens and of learned positions.
+layers::EmbeddingOptions EmbeddingOptionsOf(const ModelConfig& config) {
+  const double root = std::sqrt(static_cast<double>(config.width));
+  return {.deviation = EmbeddingDeviation(config), .scale = config.embedding_scale.value_or(root)};
 }
 
 }  // namespace
@@ -43,14 +50,17 @@ Memory Transformer::MakeMemory() const {
 Transformer::Transformer(layers::ParameterSet& parameters, const ModelConfig& config)
     : config_(config),
       type_(parameters.type()),
-      tokens_(parameters, "embedding", {config.vocab, config.width}, EmbeddingDeviation(config)) {
+      tokens_(parameters, "embedding", {config.vocab, config.width}, EmbeddingOptionsOf(config)) {
   if (config.positions == Positions::kLearned)
     learned_.emplace(parameters, "positions", favor::Shape{config.max_length, config.width},
-                     EmbeddingDeviation(config));
+                     EmbeddingOptionsOf(config));
   blocks_.reserve(static_cast<size_t>(config.layers));
   for (int64_t layer = 0; layer < config.layers; ++layer)
     blocks_.emplace_back(parameters, config, layer);
-  if (config.norm == Norm::kPre) norm_.emplace(parameters, "norm", config.width, LastGain(config));
+  if (config.norm == Norm::kPre) {
+    norm_.emplace(parameters, "norm", config.width,
+                  layers::NormOptions{.epsilon = config.norm_epsilon, .gain = LastGain(config)});
+  }
 }
 
 void Transformer::Redraw(uint64_t seed, uint64_t redraw) {
