@@ -11,11 +11,13 @@
 namespace favor {
 
 enum class Activation : uint8_t {
-  kGelu,  // x·Φ(x), Φ the normal distribution function
-  kRelu,  // max(x, 0)
+  kGelu,      // x·Φ(x), Φ the normal distribution function
+  kRelu,      // max(x, 0)
+  kGeluTanh,  // x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))/2, which GPT-2 and others have for GELU
 };
 template <>
-inline constexpr auto kNamesOf<Activation> = std::to_array<std::string_view>({"gelu", "relu"});
+inline constexpr auto kNamesOf<Activation> = std::to_array<std::string_view>({"gelu", "relu",
+                                                                              "gelu-tanh"});
 
 }  // namespace favor
 

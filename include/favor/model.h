@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -58,7 +59,11 @@ struct ModelConfig {
   int64_t ff = 512;      // width inside feed-forward layers
   Positions positions = Positions::kLearned;
   int64_t max_length = 0;  // of learned positions; 0: the length of training
+  // What rows of tokens and of learned positions are multiplied by when they are read; none:
+  // √width.
+  std::optional<double> embedding_scale;
   Norm norm = Norm::kPre;
+  double norm_epsilon = 1e-5;                 // of (x − mean)/√(variance + ε)
   Activation activation = Activation::kGelu;  // inside feed-forward layers
   bool tied = true;                           // output weights are those of the embedding
   std::string attention = "linear";           // a name of AttentionNames()

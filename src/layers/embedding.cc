@@ -1,13 +1,11 @@
 #include "layers/embedding.h"
 
-#include <cmath>
-
 namespace favor::layers {
 
 Embedding::Embedding(ParameterSet& parameters, const std::string& name, const Shape& shape,
-                     double deviation)
-    : weight_(&parameters.Add(name + ".weight", shape, {.deviation = deviation}, true)),
-      scale_(std::sqrt(static_cast<double>(shape[1]))) {}
+                     const EmbeddingOptions& options)
+    : weight_(&parameters.Add(name + ".weight", shape, {.deviation = options.deviation}, true)),
+      scale_(options.scale) {}
 
 void Embedding::Forward(const Context& context, const kernels::TableRows& rows, bool add,
                         View y) const {

@@ -11,17 +11,21 @@
 
 namespace favor::layers {
 
-// Rows are multiplied by √width when they are read, so that one table serves as embedding and as
-// output weights.
+struct EmbeddingOptions {
+  double deviation;  // of the first values
+  double scale;      // what rows are multiplied by when they are read: one table may serve as
+                     // embedding and as output weights
+};
+
 class Embedding {
  public:
-  // "<name>.weight" [rows, width], drawn with this deviation.
+  // "<name>.weight" [rows, width].
   Embedding(ParameterSet& parameters, const std::string& name, const Shape& shape,
-            double deviation);
+            const EmbeddingOptions& options);
 
   Parameter& weight() { return *weight_; }
 
-  // y = √width·table[rows], or += with `add`.
+  // y = scale·table[rows], or += with `add`.
   void Forward(const Context& context, const kernels::TableRows& rows, bool add, View y) const;
   void Backward(const Context& context, const kernels::TableRows& rows, ConstView grad_y);
 

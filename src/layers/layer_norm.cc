@@ -4,15 +4,17 @@
 
 namespace favor::layers {
 
-LayerNorm::LayerNorm(ParameterSet& parameters, const std::string& name, int64_t width, double gain)
-    : weight_(&parameters.Add(name + ".weight", {width}, {.mean = gain}, false)),
-      bias_(&parameters.Add(name + ".bias", {width}, {}, false)) {}
+LayerNorm::LayerNorm(ParameterSet& parameters, const std::string& name, int64_t width,
+                     const NormOptions& options)
+    : weight_(&parameters.Add(name + ".weight", {width}, {.mean = options.gain}, false)),
+      bias_(&parameters.Add(name + ".bias", {width}, {}, false)),
+      epsilon_(options.epsilon) {}
 
 void LayerNorm::Forward(const Context& context, ConstView x, View statistics, View y) const {
   kernels::LayerNorm({.x = x,
                       .gain = weight_->read,
                       .bias = bias_->read,
-                      .epsilon = kEpsilon,
+                      .epsilon = epsilon_,
                       .statistics = statistics,
                       .y = y},
                      context);
@@ -22,7 +24,7 @@ void LayerNorm::Again(const Context& context, ConstView x, View statistics, View
   kernels::LayerNorm({.x = x,
                       .gain = weight_->read,
                       .bias = bias_->read,
-                      .epsilon = kEpsilon,
+                      .epsilon = epsilon_,
                       .again = true,
                       .statistics = statistics,
                       .y = y},

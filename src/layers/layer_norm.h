@@ -9,12 +9,16 @@
 
 namespace favor::layers {
 
+struct NormOptions {
+  double epsilon;
+  double gain = 1;  // at first
+};
+
 class LayerNorm {
  public:
-  static constexpr double kEpsilon = 1e-5;
-
   // "<name>.weight", first `gain` everywhere, and "<name>.bias", [width].
-  LayerNorm(ParameterSet& parameters, const std::string& name, int64_t width, double gain = 1);
+  LayerNorm(ParameterSet& parameters, const std::string& name, int64_t width,
+            const NormOptions& options);
 
   // x, y [rows, width]; `statistics` [rows, 2] receives each row's mean and 1/√(variance + ε).
   void Forward(const Context& context, ConstView x, View statistics, View y) const;
@@ -26,6 +30,7 @@ class LayerNorm {
 
  private:
   Parameter *weight_, *bias_;
+  double epsilon_;
 };
 
 }  // namespace favor::layers

@@ -42,12 +42,15 @@ Block::Block(layers::ParameterSet& parameters, const ModelConfig& config, int64_
     : pre_norm_(config.norm == Norm::kPre),
       layer_(layer),
       width_(config.width),
-      attention_norm_(parameters, Name(layer, "attention_norm"), config.width),
+      attention_norm_(parameters, Name(layer, "attention_norm"), config.width,
+                      {.epsilon = config.norm_epsilon}),
       attention_(parameters, Name(layer, "attention"), AttentionShapeOf(config),
                  BranchGain(config)),
       feed_forward_norm_(
           parameters, Name(layer, "feed_forward_norm"), config.width,
-          config.norm == Norm::kPost && layer + 1 == config.layers ? LastGain(config) : 1),
+          {.epsilon = config.norm_epsilon,
+           .gain =
+               config.norm == Norm::kPost && layer + 1 == config.layers ? LastGain(config) : 1}),
       feed_forward_(parameters, Name(layer, "feed_forward"), config.width, config.ff,
                     config.activation, BranchGain(config)) {}
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "attention/kind.h"
 #include "core/error_text.h"
@@ -25,7 +26,9 @@ constexpr auto kPresetNames = [] {
   return names;
 }();
 
-void CheckRange(std::string_view key, int64_t given, int64_t least, int64_t most) {
+template <class Number>
+void CheckRange(std::string_view key, Number given, std::type_identity_t<Number> least,
+                std::type_identity_t<Number> most) {
   if (given >= least && given <= most) return;
   Throw(ErrorCode::kInvalidOption, key, "given {}, expected {} to {}", given, least, most);
 }
@@ -72,6 +75,9 @@ void CheckConfig(const ModelConfig& config) {
           "given 0 with learned positions, expected their number (training fills it in), or other "
           "positions");
   FindName(config.attention, AttentionNames(), "attention");
+  CheckRange("norm_epsilon", config.norm_epsilon, models::kLeastEpsilon, 1.0);
+  CheckRange("embedding_scale", config.embedding_scale.value_or(1), models::kLeastScale,
+             models::kMostScale);
   if (config.width % config.heads != 0) {
     Throw(ErrorCode::kInvalidOption, "width", "given {} with {} heads, expected a multiple of them",
           config.width, config.heads);

@@ -15,6 +15,8 @@ namespace favor::models {
 constexpr int64_t kMaxVocab = 1 << 20, kMaxWidth = 1 << 15, kMaxLayers = 1024, kMaxFf = 1 << 18,
                   kMaxLength = int64_t{1} << 24, kMaxTaps = 64;
 
+constexpr double kLeastEpsilon = 1e-30, kLeastScale = 1e-6, kMostScale = 1e6;
+
 // What a preset says of a model.
 struct Sizes {
   std::string_view name;

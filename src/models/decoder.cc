@@ -85,15 +85,15 @@ void Decoder::Read(std::span<const int32_t> tokens) {
           tokens.size(), this->tokens(), config.max_length);
   }
   for (; !tokens.empty(); tokens = tokens.subspan(std::min(kChunk, tokens.size()))) {
+    const std::span<const int32_t> chunk = tokens.first(std::min(kChunk, tokens.size()));
     impl_->tally.Clear();
-    const Tensor logits =
-        models::OnHost(impl_->network.Continue(tokens.first(std::min(kChunk, tokens.size())),
-                                               {.context = impl_->context, .tally = &impl_->tally},
-                                               impl_->memory, impl_->buffers),
-                       impl_->context);
-    impl_->memory.whole = false;  // should a layer have met what it cannot compute with
-    impl_->network.Read(impl_->tally);
+    const Tensor logits = models::OnHost(
+        impl_->network.Continue(chunk, {.context = impl_->context, .tally = &impl_->tally},
+                                impl_->memory, impl_->buffers),
+        impl_->context);
+    impl_->network.Read(impl_->tally);  // throws if some layer could not take the chunk in
     impl_->memory.whole = true;
+    impl_->memory.tokens += std::ssize(chunk);
     impl_->logits.assign(logits.Data<float>(), logits.Data<float>() + logits.shape().Elements());
   }
 }

@@ -10,8 +10,9 @@
 
 namespace favor::models {
 
-// Of tables of tokens and of learned positions, whose rows are multiplied by √width. Sinusoidal
-// positions have amplitude 1, so tokens keep variance 1 next to them.
+// Of tables of tokens and of learned positions, whose rows are multiplied by √width unless the
+// config says otherwise. Sinusoidal positions have amplitude 1, so tokens keep variance 1 next to
+// them.
 inline double EmbeddingDeviation(const ModelConfig& config) {
   return std::pow(static_cast<double>(config.width),
                   config.positions == Positions::kSinusoidal ? -0.5 : -0.75);

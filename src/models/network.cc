@@ -194,6 +194,7 @@ Tensor Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pa
           length, memory.tokens, config_.max_length);
   }
   Prepare({.batch = 1, .length = length}, buffers);
+  memory.whole = false;
   return ForwardLast(batch, pass, memory, buffers);
 }
 

@@ -76,9 +76,9 @@ class Network {
   void EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                            PassBuffers& buffers);
 
-  // A context without tokens, and the logits [vocab] behind tokens that follow one; they become
-  // part of it. Throws kInvalidOption where the model does not predict the next token, and leaves a
-  // memory that is not whole where some layer fails.
+  // A memory without tokens, and the logits [vocab] behind tokens that follow one. Its layers take
+  // them in: it is not whole until the caller has read the tally, counted the tokens and said so.
+  // Throws kInvalidOption if the model does not predict the next token.
   Memory MakeMemory() const;
   Tensor Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Memory& memory,
                   PassBuffers& buffers) const;

@@ -1,6 +1,7 @@
 #include "models/transformer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error_text.h"
 #include "favor/random.h"
@@ -20,6 +21,12 @@ void SendInput(const Context& context, const Batch& batch, Transformer::Activati
   const Shape shape{batch.batch, batch.length};
   input.sequences.mask = ConstView(input.mask_memory.Send(batch.mask, context), DataType::kF32,
                                    shape, RowMajorStrides(shape), context.device());
+}
+
+// Of tables of tokens and of learned positions.
+layers::EmbeddingOptions EmbeddingOptionsOf(const ModelConfig& config) {
+  const double root = std::sqrt(static_cast<double>(config.width));
+  return {.deviation = EmbeddingDeviation(config), .scale = config.embedding_scale.value_or(root)};
 }
 
 }  // namespace
@@ -46,14 +53,17 @@ Transformer::Transformer(layers::ParameterSet& parameters, const ModelConfig& co
     : config_(config),
       type_(parameters.pass_type()),
       device_(parameters.device()),
-      tokens_(parameters, "embedding", {config.vocab, config.width}, EmbeddingDeviation(config)) {
+      tokens_(parameters, "embedding", {config.vocab, config.width}, EmbeddingOptionsOf(config)) {
   if (config.positions == Positions::kLearned)
     learned_.emplace(parameters, "positions", favor::Shape{config.max_length, config.width},
-                     EmbeddingDeviation(config));
+                     EmbeddingOptionsOf(config));
   blocks_.reserve(static_cast<size_t>(config.layers));
   for (int64_t layer = 0; layer < config.layers; ++layer)
     blocks_.emplace_back(parameters, config, layer);
-  if (config.norm == Norm::kPre) norm_.emplace(parameters, "norm", config.width, LastGain(config));
+  if (config.norm == Norm::kPre) {
+    norm_.emplace(parameters, "norm", config.width,
+                  layers::NormOptions{.epsilon = config.norm_epsilon, .gain = LastGain(config)});
+  }
 }
 
 void Transformer::Redraw(uint64_t seed, uint64_t redraw) {
@@ -116,12 +126,7 @@ ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Act
   if (a.waves) a.waves->Cover(context, first, batch.length);
   if (config_.positions == Positions::kSinusoidal) a.waves->AddTo(context, batch.length, x);
   layers::Drop(pass, kEmbeddingPlace, x, x);
-  if (memory != nullptr) memory->whole = false;
   for (size_t layer = 0; layer < blocks_.size(); ++layer) ForwardBlock(pass, layer, a, memory);
-  if (memory != nullptr) {
-    memory->tokens += batch.length;
-    memory->whole = true;
-  }
   const View last = a.inputs[blocks_.size() % a.inputs.size()];
   if (!norm_) return last;
   norm_->Forward(context, last, a.statistics, a.hidden);

@@ -185,11 +185,24 @@ TEST_F(TrainCommand, RefusesDataThatChanged) {
   EXPECT_NE(result.err.find("has changed since the run began"), std::string::npos) << result.err;
 }
 
+// Also of fields that config.json holds only if they are not the default.
+TEST_F(TrainCommand, ResumesOnlyWithTheSameConfig) {
+  Train({"--norm-epsilon", "1e-3"});
+  ExpectError(RunTool({"train", "--out", run_, "--resume", "--norm-epsilon", "1e-5"}), 2,
+              "norm_epsilon: given 1e-05, but the run in '" + run_ + "' has 0.001");
+  ExpectError(RunTool({"train", "--out", run_, "--resume", "--embedding-scale", "1"}), 2,
+              "embedding_scale: given 1.0, but the run in '" + run_ + "' has null");
+  EXPECT_EQ(RunTool({"train", "--out", run_, "--resume", "--norm-epsilon", ".001"}).status, 0);
+}
+
 // What a report prints to repeat a run is what the tool understands.
 TEST_F(TrainCommand, ReportsPrintCommandsThatRun) {
-  Train({"--no-tied", "--positions", "rotary"});
+  Train({"--no-tied", "--positions", "rotary", "--activation", "gelu-tanh", "--norm-epsilon",
+         "1e-3", "--embedding-scale", "1"});
   const std::string command = cli::CommandOf(train::ReadRunFolder(run_).config, dir_ / "again");
-  EXPECT_NE(command.find(" --no-tied"), std::string::npos) << command;
+  for (const char* option :
+       {" --no-tied", " --activation gelu-tanh", " --norm-epsilon 0.001", " --embedding-scale 1.0"})
+    EXPECT_NE(command.find(option), std::string::npos) << command;
   ASSERT_TRUE(command.starts_with("favor "));
   const ToolResult result = RunToolUnder(
       {"sh", "-c", "\"$0\" " + command.substr(6) + " --quiet --no-report --threads 1"}, {});

@@ -392,7 +392,6 @@ void AddLayerNorm(std::vector<OperationCase>& cases) {
 }
 
 void AddActivation(std::vector<OperationCase>& cases) {
-
   for (const auto& [rows, columns] : {Size{1, 1}, {3, 13}, {600, 70}}) {
     for (const Activation f : {Activation::kRelu, Activation::kGelu}) {
       const std::string kind = f == Activation::kRelu ? "relu" : "gelu";

@@ -34,7 +34,7 @@ TEST_F(LayerForward, LinearMultipliesByTheTransposeAndAddsTheBias) {
 }
 
 TEST_F(LayerForward, NormGivesMeanZeroAndVarianceOne) {
-  layers::LayerNorm layer(parameters_, "norm", 50);
+  layers::LayerNorm layer(parameters_, "norm", 50, {.epsilon = 1e-5});
   parameters_.Allocate();
   Tensor x = RandomDoubles({2, 50}, "x"), y({2, 50}, DataType::kF64), s({2, 2}, DataType::kF64);
   for (int64_t i = 0; i < 100; ++i) x.Data<double>()[i] = 3 + 7 * x.Data<double>()[i];
@@ -48,13 +48,25 @@ TEST_F(LayerForward, NormGivesMeanZeroAndVarianceOne) {
   EXPECT_NEAR(squares / 50, 1, 1e-5);  // ε
 }
 
-TEST_F(LayerForward, EmbeddingsAreRowsTimesTheRootOfTheWidth) {
-  layers::Embedding layer(parameters_, "embedding", {5, 4}, 0.5);
+// (1, 3) has mean 2 and variance 1; with ε = 3 the root is 2.
+TEST_F(LayerForward, NormAddsItsEpsilonToTheVariance) {
+  layers::LayerNorm layer(parameters_, "norm", 2, {.epsilon = 3, .gain = 8});
+  parameters_.Allocate();
+  Tensor x({1, 2}, DataType::kF64), y({1, 2}, DataType::kF64), s({1, 2}, DataType::kF64);
+  x.Data<double>()[0] = 1;
+  x.Data<double>()[1] = 3;
+  layer.Forward(context_, x, s, y);
+  EXPECT_NEAR(y.Data<double>()[0], -4, 1e-14);
+  EXPECT_NEAR(y.Data<double>()[1], 4, 1e-14);
+}
+
+TEST_F(LayerForward, EmbeddingsAreRowsTimesTheScale) {
+  layers::Embedding layer(parameters_, "embedding", {5, 4}, {.deviation = 0.5, .scale = 3});
   parameters_.Allocate();
   Tensor y({1, 4}, DataType::kF64);
   const int32_t token = 3;
   layer.Forward(context_, {.indices = &token}, /*add=*/false, y);
-  EXPECT_NEAR(y.Data<double>()[1], 2 * layer.weight().value.Data<double>()[13], 1e-14);
+  EXPECT_NEAR(y.Data<double>()[1], 3 * layer.weight().value.Data<double>()[13], 1e-14);
 }
 
 TEST_F(LayerForward, WavesAreThoseOfThePaper) {

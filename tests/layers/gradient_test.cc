@@ -58,7 +58,7 @@ TEST_F(LayerGradients, Linear) {
 }
 
 TEST_F(LayerGradients, LayerNorm) {
-  layers::LayerNorm layer(parameters_, "norm", 11);
+  layers::LayerNorm layer(parameters_, "norm", 11, {.epsilon = 0.1});
   Shake();
   Tensor x = RandomDoubles({5, 11}, "x"), weights = RandomDoubles({5, 11}, "w");
   Tensor y({5, 11}, DataType::kF64), statistics({5, 2}, DataType::kF64),
@@ -77,7 +77,7 @@ TEST_F(LayerGradients, LayerNorm) {
 }
 
 TEST_F(LayerGradients, EmbeddingWithRepeatedTokens) {
-  layers::Embedding layer(parameters_, "embedding", {6, 4}, 0.5);
+  layers::Embedding layer(parameters_, "embedding", {6, 4}, {.deviation = 0.5, .scale = 3});
   Shake();
   const std::vector<int32_t> tokens = {2, 0, 2, 5, 2};
   Tensor weights = RandomDoubles({5, 4}, "w"), y({5, 4}, DataType::kF64);
@@ -89,7 +89,7 @@ TEST_F(LayerGradients, EmbeddingWithRepeatedTokens) {
 }
 
 TEST_F(LayerGradients, FeedForward) {
-  for (const auto activation : {Activation::kGelu, Activation::kRelu}) {
+  for (const auto activation : {Activation::kGelu, Activation::kRelu, Activation::kGeluTanh}) {
     parameters_ = ParameterSet({.seed = 3, .type = DataType::kF64});
     layers::FeedForward layer(parameters_, "ff", 5, 9, activation, 0.7);
     Shake();

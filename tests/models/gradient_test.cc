@@ -54,6 +54,11 @@ std::vector<GradientCase> Cases() {
     c.activation = Activation::kRelu;
   });
   add("convolution", [](ModelConfig& c) { c.convolution = 3; });
+  add("tanh_epsilon_scale", [](ModelConfig& c) {
+    c.activation = Activation::kGeluTanh;
+    c.norm_epsilon = 0.1;
+    c.embedding_scale = 1;
+  });
   add("no_positions", [](ModelConfig& c) { c.positions = Positions::kNone; });
   add(
       "dropout", [](ModelConfig&) {}, 0.2);

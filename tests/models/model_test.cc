@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <thread>
@@ -237,6 +238,49 @@ void ExpectRefused(const ModelConfig& config, const std::string& says) {
   }
 }
 
+// Blocks whose weights are 0 pass rows on as they are. The table's rows are (1, 3) and (2, 0); the
+// first position's is (0, 1). Rows are read times the scale; a norm leaves ±h/√(h² + ε) of a row
+// whose halved difference is h; logits are products with the table again.
+TEST(Model, TiedLogitsByHand) {
+  const Context context({.threads = 1});
+  const auto expect = [&](const ModelConfig& config, double scale) {
+    Model model(config, 1);
+    for (const Model::NamedParameter& parameter : model.Parameters()) {
+      const bool gain = parameter.name.ends_with("norm.weight");
+      float* values = parameter.value.Data<float>();
+      std::fill_n(values, parameter.value.shape().Elements(), gain ? 1.0f : 0.0f);
+      if (parameter.name == "embedding.weight") std::ranges::copy(std::array{1, 3, 2, 0}, values);
+      if (parameter.name == "positions.weight") std::ranges::copy(std::array{0, 1}, values);
+    }
+    const Tensor logits =
+        model.Logits({.batch = 1, .length = 1, .tokens = {0}, .targets = {0}, .mask = {}}, context);
+    double unit = scale * (config.positions == Positions::kLearned ? 4 - 1 : 3 - 1) / 2;
+    // Post-norm has two norms in a layer, pre-norm one behind all layers.
+    for (int i = 0; i < (config.norm == Norm::kPost ? 2 : 1); ++i)
+      unit /= std::sqrt(unit * unit + config.norm_epsilon);
+    EXPECT_NEAR(logits.Data<float>()[0], -1 * unit + 3 * unit, 1e-6);
+    EXPECT_NEAR(logits.Data<float>()[1], -2 * unit, 1e-6);
+  };
+  for (const Norm norm : {Norm::kPre, Norm::kPost}) {
+    for (const Positions positions : {Positions::kNone, Positions::kLearned}) {
+      SCOPED_TRACE(std::string(Name(norm)) + " " + std::string(Name(positions)));
+      ModelConfig config;
+      config.vocab = config.width = 2;
+      config.heads = config.layers = config.max_length = 1;
+      config.ff = 3;
+      config.attention = "identity";
+      config.positions = positions;
+      config.norm = norm;
+      config.norm_epsilon = 0.75;
+      expect(config, std::sqrt(2));
+      for (const double scale : {1.0, 0.5}) {
+        config.embedding_scale = scale;
+        expect(config, scale);
+      }
+    }
+  }
+}
+
 TEST(Model, RefusesConfigsThatCannotBe) {
   const auto with = [](const auto& change) {
     ModelConfig config = SmallConfig();
@@ -255,6 +299,9 @@ TEST(Model, RefusesConfigsThatCannotBe) {
       with([](auto& c) { c.positions = Positions::kSinusoidal, c.width = 9, c.heads = 1; }),
       "even");
   ExpectRefused(with([](auto& c) { c.classes = 2; }), "an encoder");
+  ExpectRefused(with([](auto& c) { c.norm_epsilon = 0; }), "norm_epsilon: given 0, expected 1e-30");
+  ExpectRefused(with([](auto& c) { c.norm_epsilon = std::nan(""); }), "norm_epsilon");
+  ExpectRefused(with([](auto& c) { c.embedding_scale = -1; }), "embedding_scale: given -1");
 }
 
 TEST(Model, RefusesBatchesThatDoNotFit) {

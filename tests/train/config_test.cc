@@ -62,6 +62,24 @@ TEST(RunConfigJson, EveryChoiceComesBack) {
   EXPECT_GT(seen, 45);
 }
 
+// What foreign models need is written only if it is used: older versions read the files of others.
+TEST(RunConfigJson, NewFieldsAreWrittenOnlyIfTheyChanged) {
+  RunConfig config;
+  for (const char* key : {"norm_epsilon", "embedding_scale"}) {
+    EXPECT_EQ(ToJson(config).find(key), std::string::npos);
+    EXPECT_TRUE(FieldsToJson(train::RunFields(config)).contains(key));
+  }
+  config.model.norm_epsilon = 1e-12;
+  config.model.embedding_scale = 1;
+  EXPECT_NE(ToJson(config).find("\"norm_epsilon\": 1e-12"), std::string::npos) << ToJson(config);
+  EXPECT_NE(ToJson(config).find("\"embedding_scale\": 1.0"), std::string::npos);
+  RunConfig back;
+  ReadRunConfig(ToJson(config), "config", back);
+  EXPECT_EQ(ToJson(back), ToJson(config));
+  EXPECT_EQ(back.model.norm_epsilon, 1e-12);
+  EXPECT_EQ(back.model.embedding_scale, 1);
+}
+
 TEST(RunConfigJson, KeysAreDifferent) {
   RunConfig config;
   const std::vector<Field> fields = train::RunFields(config);

@@ -15,13 +15,31 @@ double Density(double x) {
   return std::exp(-0.5 * x * x) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
 }
 
+constexpr double kRootTwoOverPi = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, kCubic = 0.044715;
+
 double Value(Activation f, double x) {
-  if (f == Activation::kRelu) return x > 0 ? x : 0;
-  return x * Distribution(x);
+  switch (f) {
+    case Activation::kRelu:
+      return x > 0 ? x : 0;
+    case Activation::kGelu:
+      return x * Distribution(x);
+    case Activation::kGeluTanh:
+      return 0.5 * x * (1 + std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x)));
+  }
+  return 0;
 }
 double Slope(Activation f, double x) {
-  if (f == Activation::kRelu) return x > 0 ? 1 : 0;
-  return Distribution(x) + x * Density(x);
+  switch (f) {
+    case Activation::kRelu:
+      return x > 0 ? 1 : 0;
+    case Activation::kGelu:
+      return Distribution(x) + x * Density(x);
+    case Activation::kGeluTanh: {
+      const double t = std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x));
+      return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kRootTwoOverPi * (1 + 3 * kCubic * x * x);
+    }
+  }
+  return 0;
 }
 
 }  // namespace
