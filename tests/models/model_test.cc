@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "core/device.h"
 #include "favor/attention.h"
 #include "favor/error.h"
 #include "models/network.h"
@@ -241,6 +242,18 @@ TEST(Model, RefusesConfigsThatCannotBe) {
   ExpectRefused(with([](auto& c) { c.positions = "sinusoidal", c.width = 9, c.heads = 1; }),
                 "even");
   ExpectRefused(with([](auto& c) { c.classes = 2; }), "an encoder");
+}
+
+TEST(CudaModel, RefusesAContextOnAnotherDevice) {
+  if (ListGpus().empty()) GTEST_SKIP() << "there is no GPU";
+  const Context gpu({.device = {.kind = DeviceKind::kCuda}});
+  const Model model(SmallConfig(), 1);
+  try {
+    model.Evaluate(SmallBatch(model.config()), gpu);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "context: given one on cuda:0, but the model is on cpu");
+  }
 }
 
 TEST(Model, RefusesBatchesThatDoNotFit) {
