@@ -98,6 +98,17 @@ TEST(House, KernelsHaveTheSameNameEverywhere) {
   }
 }
 
+// Which implementation runs is said in one place, the operation's header: others call the
+// operation.
+TEST(House, BackendsAreChosenInsideKernels) {
+  const fs::path src = fs::path(FAVOR_SOURCE_DIR) / "src";
+  ForEachInclude(src, [&](const fs::path& file, bool, const std::string& target) {
+    if (fs::relative(file, src).begin()->string() == "kernels") return;
+    for (const char* backend : {"kernels/reference/", "kernels/cpu/", "kernels/cuda/"})
+      EXPECT_FALSE(target.starts_with(backend)) << file << " includes " << target;
+  });
+}
+
 // An operation on the GPU that a build without CUDA does not link would be a surprise there.
 TEST(House, EveryCudaKernelHasAStandInWithoutCuda) {
   const fs::path kernels = fs::path(FAVOR_SOURCE_DIR) / "src" / "kernels";

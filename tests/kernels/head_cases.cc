@@ -11,22 +11,14 @@
 namespace favor {
 namespace {
 
-std::string Named(const std::string& name, int64_t rows, int64_t columns) {
-  return name + " " + std::to_string(rows) + "x" + std::to_string(columns);
-}
-size_t At(int64_t index) { return static_cast<size_t>(index); }
-
-struct Size {
-  int64_t rows, columns;
-};
-
 // More shapes are in matmul_test.cc.
 void AddMatmul(std::vector<OperationCase>& cases) {
   struct Product {
     int64_t rows, columns, depth;
   };
-  for (const auto& [rows, columns, depth] :
+  for (const Product& one :
        {Product{1, 1, 1}, {3, 19, 33}, {13, 33, 65}, {200, 70, 600}, {1700, 9, 17}}) {
+    const int64_t rows = one.rows, columns = one.columns, depth = one.depth;
     for (const bool transposed : {false, true}) {
       for (const char* mode : {"stored", "added", "biased"}) {
         const std::string kind = mode;
@@ -71,7 +63,8 @@ void AddMatmul(std::vector<OperationCase>& cases) {
 }
 
 void AddColumnSums(std::vector<OperationCase>& cases) {
-  for (const auto& [rows, columns] : {Size{1, 1}, {1, 19}, {256, 8}, {257, 33}, {900, 70}}) {
+  for (const Size& one : {Size{1, 1}, {1, 19}, {256, 8}, {257, 33}, {900, 70}}) {
+    const int64_t rows = one.rows, columns = one.columns;
     OperationCase c(Named("column sums", rows, columns));
     c.Array("rows", {rows, columns}).Array("sums", {columns}).Output("sums", 2);
     c.run = [=](OperationRun& r) {
@@ -93,7 +86,8 @@ std::vector<int64_t> EveryThird(int64_t rows) {
 }
 
 void AddRows(std::vector<OperationCase>& cases) {
-  for (const auto& [all, columns] : {Size{1, 1}, {7, 19}, {2000, 70}}) {
+  for (const Size& one : {Size{1, 1}, {7, 19}, {2000, 70}}) {
+    const int64_t all = one.rows, columns = one.columns;
     const std::vector<int64_t> places = EveryThird(all);
     const int64_t some = std::ssize(places);
     OperationCase gather(Named("gather", all, columns));
@@ -145,7 +139,8 @@ SoftmaxRow Softmax(const Numbers& logits, int64_t row, int64_t classes, int64_t 
 
 // Exponentials are good to 2.7 roundings and one for each unit of their argument.
 void AddCrossEntropy(std::vector<OperationCase>& cases) {
-  for (const auto& [rows, classes] : {Size{1, 1}, {1, 19}, {5, 8}, {600, 70}, {9, 1000}}) {
+  for (const Size& one : {Size{1, 1}, {1, 19}, {5, 8}, {600, 70}, {9, 1000}}) {
+    const int64_t rows = one.rows, classes = one.columns;
     for (const double grad_scale : {0.0, 0.4}) {
       OperationCase c(
           Named(grad_scale == 0 ? "cross entropy" : "cross entropy backward", rows, classes));
@@ -169,9 +164,9 @@ void AddCrossEntropy(std::vector<OperationCase>& cases) {
           h.tally.correct += s.correct ? 1 : 0;
           ++h.tally.targets;
           for (int64_t j = 0; j < classes && grad_scale != 0; ++j) {
-            const double p = s.probabilities[At(j)], one = j == targets[At(row)] ? 1 : 0;
+            const double p = s.probabilities[At(j)], hot = j == targets[At(row)] ? 1 : 0;
             h.Put("logits", row * classes + j,
-                  {grad_scale * (p - one), grad_scale * (p * (1 + s.range) + one)});
+                  {grad_scale * (p - hot), grad_scale * (p * (1 + s.range) + hot)});
           }
         }
       };

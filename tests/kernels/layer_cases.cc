@@ -14,21 +14,14 @@
 namespace favor {
 namespace {
 
-std::string Named(const std::string& name, int64_t rows, int64_t columns) {
-  return name + " " + std::to_string(rows) + "x" + std::to_string(columns);
-}
-size_t At(int64_t index) { return static_cast<size_t>(index); }
-
 // Rows and columns: one row, tails of vectors, more rows than a task has or than one sum takes.
-struct Size {
-  int64_t rows, columns;
-};
 constexpr Size kSizes[] = {{1, 1}, {1, 19}, {5, 8}, {7, 33}, {300, 10}, {600, 70}};
 
 void AddEmbedding(std::vector<OperationCase>& cases) {
   constexpr int64_t kEntries = 7;
   constexpr double kScale = 1.7;
-  for (const auto& [rows, columns] : kSizes) {
+  for (const Size& one : kSizes) {
+    const int64_t rows = one.rows, columns = one.columns;
     for (const bool positions : {false, true}) {
       // Positions 2, 3, 4, 2, 3, …, or drawn indices.
       const auto entry = [=](const OperationCase& c, int64_t row) {
@@ -92,7 +85,8 @@ void AddEmbedding(std::vector<OperationCase>& cases) {
 }
 
 void AddPositions(std::vector<OperationCase>& cases) {
-  for (const auto& [positions, width] : {Size{1, 2}, {9, 6}, {700, 38}}) {
+  for (const Size& one : {Size{1, 2}, {9, 6}, {700, 38}}) {
+    const int64_t positions = one.rows, width = one.columns;
     for (const int64_t first : {0, 5000}) {
       OperationCase c(Named("waves from " + std::to_string(first), positions, width));
       c.Array("waves", {positions, width / 2, 2}).Output("waves", 1);
@@ -115,8 +109,8 @@ void AddPositions(std::vector<OperationCase>& cases) {
     int64_t rows, length, heads, width;
   };
   // Waves begin two rows further on.
-  for (const auto& [rows, length, heads, width] :
-       {Heads{1, 1, 1, 2}, {10, 5, 3, 6}, {660, 33, 2, 22}}) {
+  for (const Heads& one : {Heads{1, 1, 1, 2}, {10, 5, 3, 6}, {660, 33, 2, 22}}) {
+    const int64_t rows = one.rows, length = one.length, heads = one.heads, width = one.width;
     OperationCase c(Named("waves added", rows, width));
     c.Array("waves", {length + 2, width / 2, 2}).Array("x", {rows, width}).Output("x", 1);
     c.run = [=](OperationRun& r) {
@@ -163,7 +157,8 @@ void AddPositions(std::vector<OperationCase>& cases) {
 
 void AddDropout(std::vector<OperationCase>& cases) {
   const RandomStream stream = RandomStream(3, "dropout").Child(5);
-  for (const auto& [rows, columns] : {Size{1, 1}, {3, 13}, {600, 70}}) {
+  for (const Size& one : {Size{1, 1}, {3, 13}, {600, 70}}) {
+    const int64_t rows = one.rows, columns = one.columns;
     for (const double share : {0.0, 0.3}) {
       for (const bool residual : {false, true}) {
         OperationCase c(Named(std::string(residual ? "dropout added" : "dropout") +
@@ -203,11 +198,14 @@ void AddConvolution(std::vector<OperationCase>& cases) {
     int64_t batch, length, columns, taps, ahead;
     bool masked;
   };
-  for (const auto& [batch, length, columns, taps, ahead, masked] : {Convolved{1, 1, 1, 4, 0, false},
-                                                                    {3, 4, 19, 3, 1, true},
-                                                                    {2, 5, 8, 7, 3, false},
-                                                                    {3, 210, 33, 4, 0, true},
-                                                                    {2, 300, 70, 4, 2, false}}) {
+  for (const Convolved& one : {Convolved{1, 1, 1, 4, 0, false},
+                               {3, 4, 19, 3, 1, true},
+                               {2, 5, 8, 7, 3, false},
+                               {3, 210, 33, 4, 0, true},
+                               {2, 300, 70, 4, 2, false}}) {
+    const int64_t batch = one.batch, length = one.length, columns = one.columns, taps = one.taps,
+                  ahead = one.ahead;
+    const bool masked = one.masked;
     const int64_t rows = batch * length;
     const std::string size = Named(masked ? " masked" : "", rows, columns) + " taps " +
                              std::to_string(taps) + " ahead " + std::to_string(ahead);
@@ -290,7 +288,8 @@ std::pair<double, double> Statistics(const Numbers& x, int64_t row, int64_t widt
 }
 
 void AddLayerNorm(std::vector<OperationCase>& cases) {
-  for (const auto& [rows, width] : kSizes) {
+  for (const Size& one : kSizes) {
+    const int64_t rows = one.rows, width = one.columns;
     const auto forward = [](bool again) {
       return [=](OperationRun& r) {
         kernels::LayerNorm({.x = r["x"],
@@ -392,7 +391,8 @@ void AddLayerNorm(std::vector<OperationCase>& cases) {
 }
 
 void AddActivation(std::vector<OperationCase>& cases) {
-  for (const auto& [rows, columns] : {Size{1, 1}, {3, 13}, {600, 70}}) {
+  for (const Size& one : {Size{1, 1}, {3, 13}, {600, 70}}) {
+    const int64_t rows = one.rows, columns = one.columns;
     for (const Activation f : {Activation::kRelu, Activation::kGelu}) {
       const std::string kind = f == Activation::kRelu ? "relu" : "gelu";
       const auto value = [=](double x) {
@@ -440,8 +440,10 @@ void AddMeanPool(std::vector<OperationCase>& cases) {
     int64_t batch, length, width;
     bool masked;
   };
-  for (const auto& [batch, length, width, masked] :
+  for (const Pooled& one :
        {Pooled{1, 1, 1, false}, {3, 5, 19, true}, {2, 300, 33, false}, {5, 120, 70, true}}) {
+    const int64_t batch = one.batch, length = one.length, width = one.width;
+    const bool masked = one.masked;
     const int64_t rows = batch * length;
     const std::string size = Named(masked ? " masked" : "", rows, width);
     const auto sequences = [=](OperationRun& r) {

@@ -21,6 +21,14 @@ namespace favor {
 
 using Numbers = std::vector<double>;
 
+struct Size {
+  int64_t rows, columns;
+};
+inline std::string Named(const std::string& name, int64_t rows, int64_t columns) {
+  return name + " " + std::to_string(rows) + "x" + std::to_string(columns);
+}
+inline size_t At(int64_t index) { return static_cast<size_t>(index); }
+
 // A number with the sum of the sizes of its terms, which rounding is relative to.
 struct Sum {
   double value = 0, size = 0;

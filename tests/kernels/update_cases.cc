@@ -10,8 +10,6 @@
 namespace favor {
 namespace {
 
-size_t At(int64_t index) { return static_cast<size_t>(index); }
-
 // Parameters of these sizes, each at a multiple of 16 elements; what lies between is 0.
 struct Slab {
   explicit Slab(const std::vector<int64_t>& counts) {

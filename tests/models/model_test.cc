@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "core/device.h"
 #include "core/json.h"
 #include "favor/attention.h"
 #include "favor/error.h"
@@ -302,6 +303,18 @@ TEST(Model, RefusesConfigsThatCannotBe) {
   ExpectRefused(with([](auto& c) { c.norm_epsilon = 0; }), "norm_epsilon: given 0, expected 1e-30");
   ExpectRefused(with([](auto& c) { c.norm_epsilon = std::nan(""); }), "norm_epsilon");
   ExpectRefused(with([](auto& c) { c.embedding_scale = -1; }), "embedding_scale: given -1");
+}
+
+TEST(CudaModel, RefusesAContextOnAnotherDevice) {
+  if (ListGpus().empty()) GTEST_SKIP() << "there is no GPU";
+  const Context gpu({.device = {.kind = DeviceKind::kCuda}});
+  const Model model(SmallConfig(), 1);
+  try {
+    model.Evaluate(SmallBatch(model.config()), gpu);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "context: given one on cuda:0, but the model is on cpu");
+  }
 }
 
 TEST(Model, RefusesBatchesThatDoNotFit) {
