@@ -117,7 +117,8 @@ class Trainer {
   // `targets`. Throws if a batch does not fit, or if `targets` are fewer than were added; nothing
   // has changed then. Any other error ends the step: gradients are lost, weights are not.
   void AddGradients(std::span<const Batch> batches, int64_t targets);
-  // Of all parameters, as one array of f32 [elements]: the same elements in every process.
+  // Of all parameters, as one array of f32 [elements] with zeros between them: the same elements in
+  // every process. May be written between AddGradients and Update.
   View Gradients();
   // Clips, applies AdamW and ends the step. Throws like Step.
   StepReport Update();
