@@ -45,7 +45,7 @@ TEST(Activation, IsTheFormula) {
   const double x[] = {1, -2, 0.5};
   const auto expect = [&](Activation f, const std::vector<double>& values) {
     double y[3];
-    kernels::reference::Activate(f, x, 3, context, y);
+    kernels::Activate({f, ConstView(x, {3}), View(y, {3})}, context);
     for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(y[i], values[i], 5e-11) << Name(f) << " of " << x[i];
   };
   expect(Activation::kRelu, {1, 0, 0.5});
@@ -59,8 +59,9 @@ TEST(Activation, HasLimits) {
   const float x[] = {-1e30f, -1e4f, 1e4f, 1e30f}, ones[] = {1, 1, 1, 1};
   for (const Activation f : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh}) {
     float y[4], slope[4];
-    kernels::cpu::Activate(f, x, 4, context, y);
-    kernels::cpu::ActivateBackward(f, x, ones, 4, context, slope);
+    kernels::Activate({f, ConstView(x, {4}), View(y, {4})}, context);
+    kernels::ActivateBackward({f, ConstView(x, {4}), ConstView(ones, {4}), View(slope, {4})},
+                              context);
     for (size_t i = 0; i < 4; ++i) {
       EXPECT_NEAR(y[i] / std::fabs(x[i]), x[i] > 0 ? 1 : 0, 1e-6) << Name(f) << " of " << x[i];
       EXPECT_NEAR(slope[i], x[i] > 0 ? 1 : 0, 1e-6) << Name(f) << " of " << x[i];
