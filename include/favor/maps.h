@@ -42,6 +42,7 @@ struct FeatureMapInfo {
   int parts;         // columns of φ per row of ω: 1 or 2
   std::optional<double> default_epsilon;  // empty: takes none
   bool takes_a = false;                   // the constant A of FeatureOptions::oprf_a
+  bool has_omega = true;  // false: features come from the row alone, nothing is drawn
 };
 std::span<const FeatureMapInfo> Maps();  // in order of their names
 

@@ -98,7 +98,7 @@ class EstimatorStudy {
     int64_t random = 0;
     for (const features::ProjectionEntry& projection : features::AllProjections())
       random += projection.random ? 1 : 0;
-    return static_cast<int64_t>(Maps().size()) * random +
+    return std::ranges::count(Maps(), true, &FeatureMapInfo::has_omega) * random +
            2 * kSweepPoints * 2 * static_cast<int64_t>(std::size(kSoftmaxMaps));
   }
 
@@ -114,6 +114,7 @@ class EstimatorStudy {
                     "ratio"},
         .rows = {}};
     for (const FeatureMapInfo& map : Maps()) {
+      if (!map.has_omega) continue;  // no estimator: nothing is drawn
       for (const features::ProjectionEntry& entry : features::AllProjections()) {
         if (!entry.random) continue;
         const ProjectionInfo& projection = entry.info;

@@ -13,7 +13,8 @@ struct Taylor1 : RowMap {
                                               .kernel = KernelFamily::kPolynomial,
                                               .nonnegative = false,
                                               .parts = 1,
-                                              .default_epsilon = {}},
+                                              .default_epsilon = {},
+                                              .has_omega = false},
                                      .norm_slope = 0,
                                      .has_factor = true};
 
