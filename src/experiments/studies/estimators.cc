@@ -3,6 +3,7 @@
 // + y‖ (Performers, Lemma 2, Theorem 2; Figure 2).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/progress.h"
