@@ -12,6 +12,7 @@ namespace favor::kernels::cpu {
 namespace {
 
 constexpr int64_t kTaskRows = 1024;
+constexpr int64_t kFewElements = 1 << 15;
 
 // Rows that exist of an array [batch, heads, length, columns] for which is_unusable(row, batch,
 // head) holds. Blocks of rows without an element beyond `limit` are passed over.
@@ -19,6 +20,9 @@ template <class IsUnusable>
 RowCounts CountRows(const ConstView& array, const ConstView& mask, double limit,
                     const Context& context, const IsUnusable& is_unusable) {
   if (array.empty()) return {};
+  // A few rows, as in decoding, are looked at as a whole: pieces would cost more than the numbers.
+  const bool few = array.shape().Elements() <= kFewElements;
+  if (few && LargestAbsolute(array) <= limit) return {};
   const int64_t heads = array.size(1), length = array.size(2);
   const int64_t tasks = (length + kTaskRows - 1) / kTaskRows;
   return SumPieces(context, array.size(0) * heads * tasks, [&](int64_t piece) {
