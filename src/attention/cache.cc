@@ -6,6 +6,22 @@
 
 namespace favor::attention {
 
+kernels::AttentionProblem CacheShape::Problem(const AttentionInputs& inputs, double scale) const {
+  const int64_t length = inputs.q.size(2);
+  return {.q = inputs.q,
+          .k = inputs.k,
+          .v = inputs.v,
+          .batch = batch,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .query_length = length,
+          .key_length = length,
+          .dim = dim,
+          .value_dim = value_dim,
+          .causal = true,
+          .scale = scale};
+}
+
 template <class T>
 std::vector<T> LoadNumbers(const io::Safetensors& file, const std::string& name,
                            const std::vector<int64_t>& shape, const std::string& who) {

@@ -12,11 +12,15 @@
 #include "core/tally.h"
 #include "favor/attention.h"
 #include "io/safetensors.h"
+#include "kernels/attention_problem.h"
 
 namespace favor::attention {
 
 struct CacheShape {
   int64_t batch = 1, heads = 1, kv_heads = 1, dim = 1, value_dim = 1;
+
+  // The causal problem of new tokens alone.
+  kernels::AttentionProblem Problem(const AttentionInputs& inputs, double scale = 1) const;
 };
 
 class Cache {

@@ -170,7 +170,11 @@ class OperationRun {
   kernels::Segments segments_{};
 };
 
-std::vector<OperationCase> LayerCases();   // what a token's row goes through
+// Rows and columns: one row, tails of vectors, more rows than a task has or than one sum takes.
+inline constexpr Size kSizes[] = {{1, 1}, {1, 19}, {5, 8}, {7, 33}, {300, 10}, {600, 70}};
+
+std::vector<OperationCase> TokenCases();   // what moves tokens' rows in, along and out
+std::vector<OperationCase> LayerCases();   // what layers compute from them
 std::vector<OperationCase> HeadCases();    // losses and products
 std::vector<OperationCase> UpdateCases();  // what a step does to all parameters
 

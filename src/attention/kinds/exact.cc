@@ -88,27 +88,15 @@ class ExactCache : public Cache {
 
   void Attend(const AttentionInputs& inputs, View out, TallyEntry* tally,
               const Context& context) override {
-    const int64_t length = inputs.q.size(2), before = keys_.tokens();
-    kernels::AttentionProblem problem{.q = inputs.q,
-                                      .k = inputs.k,
-                                      .v = inputs.v,
-                                      .batch = shape_.batch,
-                                      .heads = shape_.heads,
-                                      .kv_heads = shape_.kv_heads,
-                                      .query_length = length,
-                                      .key_length = length,
-                                      .dim = shape_.dim,
-                                      .value_dim = shape_.value_dim,
-                                      .causal = true,
-                                      .before = before,
-                                      .scale = scale_};
+    kernels::AttentionProblem problem = shape_.Problem(inputs, scale_);
     kernels::CountUnusable({.problem = problem, .key_mean = {}, .tally = tally}, context);
     if (tally->unusable > 0) return;  // this memory is the CPU's, and so is the tally
+    problem.before = keys_.tokens();
     keys_.Append(inputs.k);
     values_.Append(inputs.v);
     problem.k = keys_.AsHeads();
     problem.v = values_.AsHeads();
-    problem.key_length = before + length;
+    problem.key_length = keys_.tokens();
     kernels::ExactAttention({.problem = problem, .out = out, .log_sum = {}, .tally = tally},
                             context);
   }

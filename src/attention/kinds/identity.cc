@@ -15,18 +15,7 @@ class NoCache : public Cache {
   std::unique_ptr<Cache> Clone() const override { return std::make_unique<NoCache>(shape_); }
   void Attend(const AttentionInputs& inputs, View out, TallyEntry* tally,
               const Context& context) override {
-    const int64_t length = inputs.q.size(2);
-    const kernels::AttentionProblem problem{.q = inputs.q,
-                                            .k = inputs.k,
-                                            .v = inputs.v,
-                                            .batch = shape_.batch,
-                                            .heads = shape_.heads,
-                                            .kv_heads = shape_.kv_heads,
-                                            .query_length = length,
-                                            .key_length = length,
-                                            .dim = shape_.dim,
-                                            .value_dim = shape_.value_dim,
-                                            .causal = true};
+    const kernels::AttentionProblem problem = shape_.Problem(inputs);
     kernels::CountUnusable({.problem = problem, .key_mean = {}, .tally = tally}, context);
     kernels::IdentityAttention({.problem = problem, .out = out, .log_sum = {}, .tally = tally},
                                context);

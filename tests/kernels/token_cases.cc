@@ -1,0 +1,258 @@
+// Cases of what moves tokens' rows in, along and out: embedding, positions, dropout, and the mean
+// of a sequence.
+#include <numbers>
+
+#include "kernels/dropout.h"
+#include "kernels/embedding.h"
+#include "kernels/mean_pool.h"
+#include "kernels/positions.h"
+#include "tests/kernels/operation_case.h"
+
+namespace favor {
+namespace {
+
+void AddEmbedding(std::vector<OperationCase>& cases) {
+  constexpr int64_t kEntries = 7;
+  constexpr double kScale = 1.7;
+  for (const Size& one : kSizes) {
+    const int64_t rows = one.rows, columns = one.columns;
+    for (const bool positions : {false, true}) {
+      // Positions 2, 3, 4, 2, 3, …, or drawn indices.
+      const auto entry = [=](const OperationCase& c, int64_t row) {
+        return positions ? 2 + row % 3 : c.integers.at("indices")[At(row)];
+      };
+      const auto rows_of = [=](OperationRun& r) {
+        return positions ? kernels::TableRows{.first = 2, .length = 3}
+                         : kernels::TableRows{.indices = r.Indices("indices")};
+      };
+      const std::string kind = positions ? " of positions" : " of indices";
+      for (const bool add : {false, true}) {
+        OperationCase c(Named((add ? "embedding added" : "embedding") + kind, rows, columns));
+        c.Array("table", {kEntries, columns}).Array("y", {rows, columns});
+        c.Integers("indices", rows, kEntries).Output("y", 3);
+        c.run = [=](OperationRun& r) {
+          kernels::Embedding(
+              {.table = r["table"], .rows = rows_of(r), .scale = kScale, .add = add, .y = r["y"]},
+              r.context);
+        };
+        c.by_hand = [=, c = c](Hand& h) {
+          for (int64_t i = 0; i < rows * columns; ++i) {
+            Sum sum;
+            if (add) sum += h["y"][At(i)];
+            sum += kScale * h["table"][At(entry(c, i / columns) * columns + i % columns)];
+            h.Put("y", i, sum);
+          }
+        };
+        cases.push_back(c);
+      }
+      OperationCase c(Named("embedding backward" + kind, rows, columns));
+      c.Array("table", {kEntries, columns}).Array("y", {rows, columns});
+      c.Array("grad_y", {rows, columns}).Array("grad_table", {kEntries, columns});
+      c.Integers("indices", rows, kEntries).Gradient("grad_table", "table");
+      c.Output("grad_table", 2 + static_cast<double>(rows));  // all rows may add to one entry
+      c.run = [=](OperationRun& r) {
+        kernels::EmbeddingBackward({.grad_y = r["grad_y"],
+                                    .rows = rows_of(r),
+                                    .scale = kScale,
+                                    .grad_table = r["grad_table"]},
+                                   r.context);
+      };
+      c.forward = [=](OperationRun& r) {
+        kernels::Embedding({.table = r["table"], .rows = rows_of(r), .scale = kScale, .y = r["y"]},
+                           r.context);
+      };
+      c.by_hand = [=, c = c](Hand& h) {
+        for (int64_t e = 0; e < kEntries; ++e) {
+          for (int64_t j = 0; j < columns; ++j) {
+            Sum sum;
+            sum += h["grad_table"][At(e * columns + j)];
+            for (int64_t row = 0; row < rows; ++row) {
+              if (entry(c, row) == e) sum += kScale * h["grad_y"][At(row * columns + j)];
+            }
+            h.Put("grad_table", e * columns + j, sum);
+          }
+        }
+      };
+      cases.push_back(c);
+    }
+  }
+}
+
+void AddPositions(std::vector<OperationCase>& cases) {
+  for (const Size& one : {Size{1, 2}, {9, 6}, {700, 38}}) {
+    const int64_t positions = one.rows, width = one.columns;
+    for (const int64_t first : {0, 5000}) {
+      OperationCase c(Named("waves from " + std::to_string(first), positions, width));
+      c.Array("waves", {positions, width / 2, 2}).Output("waves", 1);
+      c.run = [=](OperationRun& r) {
+        kernels::Waves({.first = first, .waves = r["waves"]}, r.context);
+      };
+      c.by_hand = [=](Hand& h) {
+        for (int64_t i = 0; i < positions * width; ++i) {
+          const double exponent =
+              static_cast<double>(i % width / 2 * 2) / static_cast<double>(width);
+          const double angle = static_cast<double>(first + i / width) / std::pow(10000, exponent);
+          // The angle itself is known to a few roundings.
+          h.Put("waves", i, {i % 2 == 0 ? std::cos(angle) : std::sin(angle), 1 + angle});
+        }
+      };
+      cases.push_back(c);
+    }
+  }
+  struct Heads {
+    int64_t rows, length, heads, width;
+  };
+  // Waves begin two rows further on.
+  for (const Heads& one : {Heads{1, 1, 1, 2}, {10, 5, 3, 6}, {660, 33, 2, 22}}) {
+    const int64_t rows = one.rows, length = one.length, heads = one.heads, width = one.width;
+    OperationCase c(Named("waves added", rows, width));
+    c.Array("waves", {length + 2, width / 2, 2}).Array("x", {rows, width}).Output("x", 1);
+    c.run = [=](OperationRun& r) {
+      kernels::AddWaves({.waves = r["waves"], .first = 2, .length = length, .x = r["x"]},
+                        r.context);
+    };
+    c.by_hand = [=](Hand& h) {
+      for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t j = 0; j < width; ++j) {
+          Sum sum;
+          sum += h["x"][At(row * width + j)];
+          sum += h["waves"][At((2 + row % length) * width + (j % 2 == 0 ? j + 1 : j - 1))];
+          h.Put("x", row * width + j, sum);
+        }
+      }
+    };
+    cases.push_back(c);
+    for (const bool back : {false, true}) {
+      OperationCase turn(Named(back ? "rotation back" : "rotation", rows, heads * width));
+      turn.Array("waves", {length + 2, width / 2, 2}).Array("x", {rows, heads * width});
+      turn.Output("x", 2);
+      turn.run = [=](OperationRun& r) {
+        kernels::Rotate(
+            {.waves = r["waves"], .first = 2, .length = length, .back = back, .x = r["x"]},
+            r.context);
+      };
+      turn.by_hand = [=](Hand& h) {
+        for (int64_t i = 0; i < rows * heads * width; ++i) {
+          const int64_t column = i % width, half = width / 2, pair = column % half;
+          const double* wave =
+              &h["waves"][At((2 + i / (heads * width) % length) * width + 2 * pair)];
+          const double sine = back ? -wave[1] : wave[1];
+          const bool low = column < half;
+          Sum sum;
+          sum += wave[0] * h["x"][At(i)];
+          sum += (low ? -sine : sine) * h["x"][At(low ? i + half : i - half)];
+          h.Put("x", i, sum);
+        }
+      };
+      cases.push_back(turn);
+    }
+  }
+}
+
+void AddDropout(std::vector<OperationCase>& cases) {
+  const RandomStream stream = RandomStream(3, "dropout").Child(5);
+  for (const Size& one : {Size{1, 1}, {3, 13}, {600, 70}}) {
+    const int64_t rows = one.rows, columns = one.columns;
+    for (const double share : {0.0, 0.3}) {
+      for (const bool residual : {false, true}) {
+        OperationCase c(Named(std::string(residual ? "dropout added" : "dropout") +
+                                  (share > 0 ? " of a share" : " of nothing"),
+                              rows, columns));
+        c.Array("x", {rows, columns}).Array("residual", {rows, columns});
+        c.Array("y", {rows, columns}).Output("y", 3);
+        c.run = [=](OperationRun& r) {
+          kernels::Dropout({.x = r["x"],
+                            .residual = residual ? ConstView(r["residual"]) : ConstView(),
+                            .share = share,
+                            .seed = stream.seed(),
+                            .stream = stream.id(),
+                            .y = r["y"]},
+                           r.context);
+        };
+        c.by_hand = [=](Hand& h) {
+          // 0.3 is 19660 of 65536.
+          const double keep = share > 0 ? 65536.0 / (65536 - 19660) : 1;
+          for (int64_t i = 0; i < rows * columns; ++i) {
+            const uint32_t word = stream.Block(static_cast<uint64_t>(i / 8))[At(i % 8 / 2)];
+            const uint32_t bits = i % 2 == 0 ? word % 65536 : word / 65536;
+            Sum sum;
+            if (residual) sum += h["residual"][At(i)];
+            if (share == 0 || bits >= 19660) sum += keep * h["x"][At(i)];
+            h.Put("y", i, sum);
+          }
+        };
+        cases.push_back(c);
+      }
+    }
+  }
+}
+
+void AddMeanPool(std::vector<OperationCase>& cases) {
+  struct Pooled {
+    int64_t batch, length, width;
+    bool masked;
+  };
+  for (const Pooled& one :
+       {Pooled{1, 1, 1, false}, {3, 5, 19, true}, {2, 300, 33, false}, {5, 120, 70, true}}) {
+    const int64_t batch = one.batch, length = one.length, width = one.width;
+    const bool masked = one.masked;
+    const int64_t rows = batch * length;
+    const std::string size = Named(masked ? " masked" : "", rows, width);
+    const auto sequences = [=](OperationRun& r) {
+      return kernels::Sequences{
+          .batch = batch, .length = length, .mask = masked ? ConstView(r["mask"]) : ConstView()};
+    };
+    const auto forward = [=](OperationRun& r) {
+      kernels::MeanPool({.x = r["x"], .sequences = sequences(r), .y = r["y"]}, r.context);
+    };
+    const auto weight = [=](const Hand& h, int64_t row) {
+      double tokens = 0;
+      for (int64_t i = row / length * length; i < (row / length + 1) * length; ++i)
+        tokens += masked ? h["mask"][At(i)] : 1;
+      return !masked || h["mask"][At(row)] != 0 ? 1 / tokens : 0;
+    };
+    OperationCase c("mean pool" + size);
+    c.Array("x", {rows, width}).Array("y", {batch, width}).Mask(batch, length).Output("y", 1);
+    c.run = forward;
+    c.by_hand = [=](Hand& h) {
+      std::vector<Sum> y(At(batch * width));
+      for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t j = 0; j < width; ++j)
+          y[At(row / length * width + j)] += weight(h, row) * h["x"][At(row * width + j)];
+      }
+      h.results["y"] = y;
+    };
+    cases.push_back(c);
+    OperationCase b("mean pool backward" + size);
+    b.Array("x", {rows, width}).Array("y", {batch, width}).Array("grad_y", {batch, width});
+    b.Array("grad_x", {rows, width}).Mask(batch, length);
+    b.Output("grad_x", 2).Gradient("grad_x", "x");
+    b.forward = forward;
+    b.run = [=](OperationRun& r) {
+      kernels::MeanPoolBackward(
+          {.grad_y = r["grad_y"], .sequences = sequences(r), .grad_x = r["grad_x"]}, r.context);
+    };
+    b.by_hand = [=](Hand& h) {
+      for (int64_t i = 0; i < rows * width; ++i) {
+        const int64_t row = i / width;
+        Sum sum;
+        sum += weight(h, row) * h["grad_y"][At(row / length * width + i % width)];
+        h.Put("grad_x", i, sum);
+      }
+    };
+    cases.push_back(b);
+  }
+}
+
+}  // namespace
+
+std::vector<OperationCase> TokenCases() {
+  std::vector<OperationCase> cases;
+  AddEmbedding(cases);
+  AddPositions(cases);
+  AddDropout(cases);
+  AddMeanPool(cases);
+  return cases;
+}
+
+}  // namespace favor
