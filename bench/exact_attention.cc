@@ -29,12 +29,12 @@ struct Setup {
   Tensor out{{kRows, kDim}}, grad_q{{kRows, kDim}}, grad_k{{kRows, kDim}}, grad_v{{kRows, kDim}};
   std::vector<double> log_sum = std::vector<double>(kRows), delta = std::vector<double>(kRows);
   const kernels::ExactHead rows{.queries = q, .keys = k, .values = v, .scale = 0.125};
-  const kernels::GradientRows gradients{.grad_output = grad_out,
-                                        .log_sum = log_sum.data(),
-                                        .delta = delta.data(),
-                                        .grad_queries = grad_q,
-                                        .grad_keys = grad_k,
-                                        .grad_values = grad_v};
+  const kernels::HeadGradients gradients{.grad_output = grad_out,
+                                         .log_sum = log_sum.data(),
+                                         .delta = delta.data(),
+                                         .grad_queries = grad_q,
+                                         .grad_keys = grad_k,
+                                         .grad_values = grad_v};
 };
 
 void Measure(benchmark::State& bench, int products,

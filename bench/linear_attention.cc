@@ -44,12 +44,12 @@ struct Setup {
                                  .context = context,
                                  .queries = {.queries = q, .sqrt_scale = 0.3535},
                                  .keys = {.keys = k, .values = v, .sqrt_scale = 0.3535}};
-  const kernels::GradientRows gradients{.grad_output = grad_out,
-                                        .log_sum = log_sum.data(),
-                                        .delta = delta.data(),
-                                        .grad_queries = grad_q,
-                                        .grad_keys = grad_k,
-                                        .grad_values = grad_v};
+  const kernels::HeadGradients gradients{.grad_output = grad_out,
+                                         .log_sum = log_sum.data(),
+                                         .delta = delta.data(),
+                                         .grad_queries = grad_q,
+                                         .grad_keys = grad_k,
+                                         .grad_values = grad_v};
   kernels::StateTensors states;
 };
 

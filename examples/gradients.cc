@@ -17,8 +17,8 @@ int main() {
   options.plan = favor::FeaturePlan::Draw({.features = 64}, /*heads=*/1, dim, context.seed());
   double first = 0, loss = 0;
   for (int step = 0; step <= 20; ++step) {
-    favor::AttentionRecord record;
-    const favor::Tensor out = favor::Attend(q, k, v, options, context, {.record = &record});
+    favor::AttentionTrace trace;
+    const favor::Tensor out = favor::Attend(q, k, v, options, context, {.trace = &trace});
     favor::Tensor grad_out({length, dim});  // of the loss Σ (out − target)²/2
     loss = 0;
     for (int64_t i = 0; i < length * dim; ++i) {
@@ -28,7 +28,7 @@ int main() {
     }
     if (step == 0) first = loss;
     const favor::AttentionGradients gradients =
-        favor::AttendBackward({q, k, v, out, grad_out}, options, context, &record);
+        favor::AttendBackward({q, k, v, out, grad_out}, options, context, &trace);
     for (int64_t i = 0; i < length * dim; ++i)
       q.Data<float>()[i] -= 30.0f * gradients.q.Data<float>()[i];
   }

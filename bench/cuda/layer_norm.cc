@@ -13,7 +13,7 @@
 namespace favor {
 namespace {
 
-constexpr Device kGpu{DeviceKind::kCuda, 0};
+constexpr Device kGpu{DeviceType::kCuda, 0};
 constexpr int64_t kElements = int64_t{1} << 26;  // of an array: several times what a cache holds
 constexpr int kCalls = 10;                       // timed at once: one launch costs microseconds
 constexpr int kRounds = 20;

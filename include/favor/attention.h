@@ -31,8 +31,8 @@
 namespace favor {
 
 namespace attention {
-struct Record;  // src/attention/record.h
-struct State;   // src/attention/state_data.h
+struct Trace;  // src/attention/trace.h
+struct State;  // src/attention/state_data.h
 }  // namespace attention
 
 // How public implementations compute, epsilons and key maxima included, to compare with them.
@@ -94,26 +94,26 @@ struct AttentionReport {
 // What a call keeps for its gradients: the logarithms of denominators, drawn features and, for
 // linear attention that is not causal, one state a head. Without it gradients cost a second forward
 // pass.
-class AttentionRecord {
+class AttentionTrace {
  public:
-  AttentionRecord();
-  ~AttentionRecord();
-  AttentionRecord(AttentionRecord&&) noexcept;
-  AttentionRecord& operator=(AttentionRecord&&) noexcept;
+  AttentionTrace();
+  ~AttentionTrace();
+  AttentionTrace(AttentionTrace&&) noexcept;
+  AttentionTrace& operator=(AttentionTrace&&) noexcept;
 
   int64_t Bytes() const;  // of memory that it holds
 
  private:
   friend struct internal::Access;
-  explicit AttentionRecord(attention::Record record);
+  explicit AttentionTrace(attention::Trace trace);
 
-  std::unique_ptr<attention::Record> impl_;  // null: moved from
+  std::unique_ptr<attention::Trace> impl_;  // null: moved from
 };
 
 // What a call hands back besides its result; null: not wanted.
 struct AttentionExtras {
   AttentionReport* report = nullptr;
-  AttentionRecord* record = nullptr;  // for AttendBackward
+  AttentionTrace* trace = nullptr;  // for AttendBackward
 };
 
 // Throws kInvalidData for arrays that do not fit or hold NaN or infinity (masked keys and values
@@ -144,19 +144,19 @@ struct AttentionGradients {
 
 // Gradients of a loss with respect to q, k and v from its gradient with respect to the output.
 //
-//   favor::AttentionRecord record;
-//   favor::Tensor out = favor::Attend(q, k, v, options, context, {.record = &record});
+//   favor::AttentionTrace trace;
+//   favor::Tensor out = favor::Attend(q, k, v, options, context, {.trace = &trace});
 //   auto [grad_q, grad_k, grad_v] =
-//       favor::AttendBackward({q, k, v, out, grad_out}, options, context, &record);
+//       favor::AttendBackward({q, k, v, out, grad_out}, options, context, &trace);
 //
-// Options are those of the forward call, `record` what it recorded (none: the forward pass is
+// Options are those of the forward call, `trace` what it traced (none: the forward pass is
 // computed again). Rows that are 0 by definition have no gradient. Constants: ω, a frozen key mean,
 // and oprf's A even where it came from the call's data; a key mean taken from the call's keys is
 // differentiated. Throws as Attend does; `compat` has no gradients. f32, or f64 with `reference`.
 // Memory beyond the arrays is independent of the length but for 16 bytes a query and, without a
-// record, a second output.
+// trace, a second output.
 AttentionGradients AttendBackward(const BackwardInputs& inputs, const AttentionOptions& options,
-                                  const Context& context, const AttentionRecord* record = nullptr);
+                                  const Context& context, const AttentionTrace* trace = nullptr);
 
 struct GradientViews {
   View q, k, v;
@@ -165,7 +165,7 @@ struct GradientViews {
 // The same into memory of the caller, sharing none with the arguments or each other. After an error
 // its contents are undefined.
 void AttendBackwardInto(const BackwardInputs& inputs, const AttentionOptions& options,
-                        const Context& context, const AttentionRecord* record,
+                        const Context& context, const AttentionTrace* trace,
                         const GradientViews& gradients);
 
 // The matrix whose product with V is the output, [.., L_q, L_k], by attending to one-hot values a

@@ -48,14 +48,14 @@ inline constexpr auto kNamesOf<Task> = std::to_array<std::string_view>({"causal"
                                                                         "classify"});
 
 // What was done to a masked token.
-enum class MaskKind : uint8_t { kHidden, kReplaced, kKept };
-constexpr int kMaskKinds = 3;
+enum class Masking : uint8_t { kHidden, kReplaced, kKept };
+constexpr int kMaskings = 3;
 template <>
-inline constexpr auto kNamesOf<MaskKind> = std::to_array<std::string_view>({"hidden", "replaced",
-                                                                            "kept"});
+inline constexpr auto kNamesOf<Masking> = std::to_array<std::string_view>({"hidden", "replaced",
+                                                                           "kept"});
 // Of each target, as a number; kKept if there is none. A replacement that happens to be the token
 // itself was kept.
-std::vector<uint8_t> MaskKinds(const Batch& batch, const Vocabulary& vocabulary);
+std::vector<uint8_t> Maskings(const Batch& batch, const Vocabulary& vocabulary);
 
 // What a file holds; kAuto: what its name says.
 enum class DataKind : uint8_t { kAuto, kFasta, kText, kPictures };

@@ -79,7 +79,7 @@ std::span<const std::string_view> PresetNames();
 void CheckConfig(const ModelConfig& config);
 
 // Bytes that training or evaluation with batches of one shape takes.
-struct MemoryPlan {
+struct MemoryEstimate {
   int64_t parameters = 0, gradients = 0, optimizer = 0;
   int64_t activations = 0;  // planned once, of all layers
   int64_t attention = 0;    // what attention keeps for gradients
@@ -159,7 +159,7 @@ struct MemoryRequest {
   bool recompute = false;  // activations of a layer are computed again for its gradients
   int threads = 1;         // each has working memory of its own
 };
-MemoryPlan PlanMemory(const ModelConfig& config, const MemoryRequest& request);
+MemoryEstimate EstimateMemory(const ModelConfig& config, const MemoryRequest& request);
 
 }  // namespace favor
 

@@ -21,10 +21,10 @@ enum class DataType : uint8_t { kF32, kF64, kF16, kBF16 };
 int64_t ItemBytes(DataType type);
 std::string_view Name(DataType type);  // "f32", "f64", "f16", "bf16"
 
-enum class DeviceKind : uint8_t { kCpu, kCuda };
+enum class DeviceType : uint8_t { kCpu, kCuda };
 
 struct Device {
-  DeviceKind kind = DeviceKind::kCpu;
+  DeviceType type = DeviceType::kCpu;
   int index = 0;  // which GPU
 
   friend bool operator==(const Device&, const Device&) = default;

@@ -12,7 +12,7 @@
 namespace favor {
 namespace attention {
 
-Record::Record(const Call& call)
+Trace::Trace(const Call& call)
     : kind(&call.kind),
       q(call.problem.q.shape()),
       k(call.problem.k.shape()),
@@ -42,10 +42,10 @@ namespace {
 constexpr int64_t kMatrixColumns = 64;  // of the attention matrix at a time
 
 // Forward with the errors of a public call.
-TallyEntry ForwardOrThrow(const attention::Call& call, const View& out, attention::Record* record,
+TallyEntry ForwardOrThrow(const attention::Call& call, const View& out, attention::Trace* trace,
                           const Context& context) {
   const Tally tally(context);
-  attention::Forward(call, {.out = out, .record = record, .tally = tally.At()}, context);
+  attention::Forward(call, {.out = out, .trace = trace, .tally = tally.At()}, context);
   const TallyEntry counts = tally.Read()[0];
   if (counts.unusable == 0) return counts;
   attention::ExplainUnusable(call.problem);
@@ -59,7 +59,7 @@ void AttendChecked(const attention::Call& call, const AttentionInputs& inputs,
                    const AttentionOptions& options, const Context& context, View out,
                    const AttentionExtras& extras) {
   const auto& [q, k, v] = inputs;
-  const auto& [report, record] = extras;
+  const auto& [report, trace] = extras;
   attention::CheckOutputs("attend", {{"out", out, call.output_shape}},
                           {{"q", q},
                            {"k", k},
@@ -67,30 +67,30 @@ void AttendChecked(const attention::Call& call, const AttentionInputs& inputs,
                            {"key_mask", options.key_mask},
                            {"key_mean", options.key_mean}},
                           options.reference);
-  attention::Record recorded;
-  if (record != nullptr) {
+  attention::Trace traced;
+  if (trace != nullptr) {
     if (options.compat != Compat::kNone)
-      Throw(ErrorCode::kInvalidOption, "attend", "given compat, which has no gradients to record");
-    recorded = attention::Record(call);
+      Throw(ErrorCode::kInvalidOption, "attend", "given compat, which has no gradients to trace");
+    traced = attention::Trace(call);
   }
   const TallyEntry counts =
-      ForwardOrThrow(call, out.AsRank4(), record == nullptr ? nullptr : &recorded, context);
+      ForwardOrThrow(call, out.AsRank4(), trace == nullptr ? nullptr : &traced, context);
   if (report != nullptr)
     *report = {.nonpositive_rows = counts.nonpositive, .empty_rows = counts.empty};
-  if (record != nullptr)  // only after success
-    *record = internal::Access::Make<AttentionRecord>(std::move(recorded));
+  if (trace != nullptr)  // only after success
+    *trace = internal::Access::Make<AttentionTrace>(std::move(traced));
 }
 
 }  // namespace
 
-AttentionRecord::AttentionRecord() : impl_(std::make_unique<attention::Record>()) {}
-AttentionRecord::AttentionRecord(attention::Record record)
-    : impl_(std::make_unique<attention::Record>(std::move(record))) {}
-AttentionRecord::~AttentionRecord() = default;
-AttentionRecord::AttentionRecord(AttentionRecord&&) noexcept = default;
-AttentionRecord& AttentionRecord::operator=(AttentionRecord&&) noexcept = default;
+AttentionTrace::AttentionTrace() : impl_(std::make_unique<attention::Trace>()) {}
+AttentionTrace::AttentionTrace(attention::Trace trace)
+    : impl_(std::make_unique<attention::Trace>(std::move(trace))) {}
+AttentionTrace::~AttentionTrace() = default;
+AttentionTrace::AttentionTrace(AttentionTrace&&) noexcept = default;
+AttentionTrace& AttentionTrace::operator=(AttentionTrace&&) noexcept = default;
 
-int64_t AttentionRecord::Bytes() const { return impl_ == nullptr ? 0 : impl_->Bytes(); }
+int64_t AttentionTrace::Bytes() const { return impl_ == nullptr ? 0 : impl_->Bytes(); }
 
 void AttendInto(const AttentionInputs& inputs, const AttentionOptions& options,
                 const Context& context, View out, const AttentionExtras& extras) {

@@ -13,8 +13,8 @@ struct BackwardArrays {
   ConstView out, grad_out;  // of rank 4, like the gradients
   View grad_q, grad_k, grad_v;
 };
-void Backward(const Call& call, const Record& record, const BackwardArrays& arrays,
-              TallyEntry* tally, const Context& context);
+void Backward(const Call& call, const Trace& trace, const BackwardArrays& arrays, TallyEntry* tally,
+              const Context& context);
 
 }  // namespace favor::attention
 

@@ -1,4 +1,4 @@
-// AttendBackward: checks, the record, and the kind of attention.
+// AttendBackward: checks, the trace, and the kind of attention.
 #include "attention/attend.h"
 #include "attention/check_outputs.h"
 #include "core/access.h"
@@ -8,8 +8,8 @@
 namespace favor {
 namespace attention {
 
-void Backward(const Call& call, const Record& record, const BackwardArrays& arrays,
-              TallyEntry* tally, const Context& context) {
+void Backward(const Call& call, const Trace& trace, const BackwardArrays& arrays, TallyEntry* tally,
+              const Context& context) {
   Tensor delta({call.problem.Groups(), call.problem.query_length}, DataType::kF64);
   kernels::FindDeltas({.problem = call.problem,
                        .out = arrays.out,
@@ -18,7 +18,7 @@ void Backward(const Call& call, const Record& record, const BackwardArrays& arra
                        .tally = tally},
                       context);
   call.kind.Backward(call,
-                     {.record = record,
+                     {.trace = trace,
                       .out = arrays.out,
                       .grad_out = arrays.grad_out,
                       .delta = delta,
@@ -43,40 +43,39 @@ void CheckInput(std::string_view name, const ConstView& array, const Shape& shap
     Throw(ErrorCode::kInvalidData, kWho, "{}: given shape {}, expected {}", name,
           array.shape().ToString(), shape.ToString());
   }
-  if (array.device().kind != DeviceKind::kCpu)
+  if (array.device().type != DeviceType::kCpu)
     Throw(ErrorCode::kUnavailable, kWho, "{}: given an array on {}, attention runs on the cpu",
           name, Name(array.device()));
 }
 
-void CheckRecord(const AttentionRecord& given, const attention::Call& call,
-                 const AttentionOptions& options, const Context& context) {
+void CheckTrace(const AttentionTrace& given, const attention::Call& call,
+                const AttentionOptions& options, const Context& context) {
   const auto refuse = [](std::string_view what) {
     Throw(ErrorCode::kInvalidData, kWho,
-          "the record is of another call than the one given: {} differs", what);
+          "the trace is of another call than the one given: {} differs", what);
   };
   if (internal::Access::IsEmpty(given) || internal::Inside(given).log_sum.empty())
-    Throw(ErrorCode::kInvalidData, kWho, "given a record that no call has filled");
-  const attention::Record& record = internal::Inside(given);
+    Throw(ErrorCode::kInvalidData, kWho, "given a trace that no call has filled");
+  const attention::Trace& trace = internal::Inside(given);
   const kernels::AttentionProblem& problem = call.problem;
-  if (record.kind != &call.kind) refuse("the kind of attention");
-  if (record.q != problem.q.shape() || record.k != problem.k.shape() ||
-      record.v != problem.v.shape())
+  if (trace.kind != &call.kind) refuse("the kind of attention");
+  if (trace.q != problem.q.shape() || trace.k != problem.k.shape() || trace.v != problem.v.shape())
     refuse("a shape");
-  if (record.causal != problem.causal) refuse("causal");
-  if (record.normalize != problem.normalize) refuse("renormalize");
-  if (record.scale != problem.scale) refuse("the scale");
-  if (record.center_keys != call.center_keys || record.frozen_mean != !call.key_mean.empty())
+  if (trace.causal != problem.causal) refuse("causal");
+  if (trace.normalize != problem.normalize) refuse("renormalize");
+  if (trace.scale != problem.scale) refuse("the scale");
+  if (trace.center_keys != call.center_keys || trace.frozen_mean != !call.key_mean.empty())
     refuse("key centring");
-  if (record.kind_options != call.kind_options) refuse("an option of the kind");
-  if (record.mask_hash != attention::HashOf(problem.mask)) refuse("the key mask");
-  if (record.own == nullptr) return;
-  if (const auto what = record.own->Difference(options, context); !what.empty()) refuse(what);
+  if (trace.kind_options != call.kind_options) refuse("an option of the kind");
+  if (trace.mask_hash != attention::HashOf(problem.mask)) refuse("the key mask");
+  if (trace.own == nullptr) return;
+  if (const auto what = trace.own->Difference(options, context); !what.empty()) refuse(what);
 }
 
 }  // namespace
 
 void AttendBackwardInto(const BackwardInputs& inputs, const AttentionOptions& options,
-                        const Context& context, const AttentionRecord* record,
+                        const Context& context, const AttentionTrace* trace,
                         const GradientViews& gradients) {
   const auto& [q, k, v, out, grad_out] = inputs;
   const auto& [grad_q, grad_k, grad_v] = gradients;
@@ -96,16 +95,16 @@ void AttendBackwardInto(const BackwardInputs& inputs, const AttentionOptions& op
        {"key_mask", options.key_mask},
        {"key_mean", options.key_mean}},
       options.reference);
-  AttentionRecord own;
-  if (record == nullptr) {
+  AttentionTrace own;
+  if (trace == nullptr) {
     Tensor again(call.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
-    AttendInto({q, k, v}, options, context, again, {.record = &own});
-    record = &own;
+    AttendInto({q, k, v}, options, context, again, {.trace = &own});
+    trace = &own;
   } else {
-    CheckRecord(*record, call, options, context);
+    CheckTrace(*trace, call, options, context);
   }
   const Tally tally(context);
-  attention::Backward(call, internal::Inside(*record),
+  attention::Backward(call, internal::Inside(*trace),
                       {.out = out.AsRank4(),
                        .grad_out = grad_out.AsRank4(),
                        .grad_q = grad_q.AsRank4(),
@@ -119,11 +118,11 @@ void AttendBackwardInto(const BackwardInputs& inputs, const AttentionOptions& op
 }
 
 AttentionGradients AttendBackward(const BackwardInputs& inputs, const AttentionOptions& options,
-                                  const Context& context, const AttentionRecord* record) {
+                                  const Context& context, const AttentionTrace* trace) {
   const DataType type = options.reference ? DataType::kF64 : DataType::kF32;
   AttentionGradients gradients{Tensor(inputs.q.shape(), type), Tensor(inputs.k.shape(), type),
                                Tensor(inputs.v.shape(), type)};
-  AttendBackwardInto(inputs, options, context, record, {gradients.q, gradients.k, gradients.v});
+  AttendBackwardInto(inputs, options, context, trace, {gradients.q, gradients.k, gradients.v});
   return gradients;
 }
 

@@ -26,7 +26,7 @@ void CheckArray(std::string_view name, const ConstView& array) {
     Throw(ErrorCode::kInvalidData, kWho, "{}: given shape {}, expected at least one row", name,
           array.shape().ToString());
   }
-  if (array.device().kind != DeviceKind::kCpu) {
+  if (array.device().type != DeviceType::kCpu) {
     Throw(ErrorCode::kUnavailable, kWho, "{}: given an array on {}, attention runs on the cpu",
           name, Name(array.device()));
   }
@@ -137,7 +137,7 @@ void ExplainNorms(std::string_view name, const ConstView& rows, const ConstView&
 ConstView ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_heads, int64_t length,
                      Tensor& own) {
   if (mask.data() == nullptr) return {};
-  if (mask.device().kind != DeviceKind::kCpu)
+  if (mask.device().type != DeviceType::kCpu)
     Throw(ErrorCode::kUnavailable, "key mask", "given an array on {}, expected one on the cpu",
           Name(mask.device()));
   const int rank = mask.rank();

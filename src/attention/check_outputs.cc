@@ -11,7 +11,7 @@ void CheckOutputs(std::string_view who, const std::vector<NamedOutput>& outputs,
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto& [name, array, shape] = outputs[i];
     if (array.data() == nullptr || array.shape() != shape || array.type() != type ||
-        array.device().kind != DeviceKind::kCpu) {
+        array.device().type != DeviceType::kCpu) {
       Throw(ErrorCode::kInvalidData, who, "{}: given {} {} on {}, expected {} {} on the cpu", name,
             Name(array.type()), array.shape().ToString(), Name(array.device()), Name(type),
             shape.ToString());

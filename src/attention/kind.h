@@ -10,29 +10,29 @@
 
 #include "attention/cache.h"
 #include "attention/call.h"
-#include "attention/record.h"
+#include "attention/trace.h"
 #include "favor/attention.h"
 
 namespace favor::attention {
 
 // Where a forward call writes: `out` is [batch, heads, query_length, value_dim], f32 or (of the
-// reference) f64; `record` is filled unless it is null. Rows are counted in the tally.
+// reference) f64; `trace` is filled unless it is null. Rows are counted in the tally.
 struct ForwardTo {
   View out;
-  Record* record = nullptr;
+  Trace* trace = nullptr;
   TallyEntry* tally;
 
   kernels::AttentionArguments Arguments(const kernels::AttentionProblem& problem) const {
     return {.problem = problem,
             .out = out,
-            .log_sum = record == nullptr ? View() : record->log_sum.view(),
+            .log_sum = trace == nullptr ? View() : trace->log_sum.view(),
             .tally = tally};
   }
 };
 
 // A backward call; arrays of rank 4.
 struct BackwardTo {
-  const Record& record;
+  const Trace& trace;
   ConstView out, grad_out;
   ConstView delta;  // f64 [batch · heads, query_length]: −dO·O, 0 if not normalised
   View grad_q, grad_k, grad_v;
@@ -42,7 +42,7 @@ struct BackwardTo {
     return {.problem = problem,
             .out = out,
             .grad_out = grad_out,
-            .log_sum = record.log_sum,
+            .log_sum = trace.log_sum,
             .delta = delta,
             .grad_q = grad_q,
             .grad_k = grad_k,
@@ -71,8 +71,8 @@ class Kind {
   virtual void Forward(const Call& call, const ForwardTo& to, const Context& context) const = 0;
   virtual void Backward(const Call& call, const BackwardTo& to, const Context& context) const = 0;
 
-  // Of a record of a call of this shape, beyond 8 bytes per query.
-  virtual int64_t RecordBytes(const CacheShape&, const AttentionOptions&) const { return 0; }
+  // Of a trace of a call of this shape, beyond 8 bytes per query.
+  virtual int64_t TraceBytes(const CacheShape&, const AttentionOptions&) const { return 0; }
 
   // What it keeps of a context in a causal model; empty at first. Options as of causal calls, with
   // a plan if the kind takes one.

@@ -62,7 +62,7 @@ constexpr std::string_view kWho = "state";
 // q, or k and v, against the state: ranks, batch, heads, dims.
 void CheckRows(const State& state, const ConstView& rows, int64_t dim, bool keys,
                std::string_view name) {
-  if (rows.data() == nullptr || rows.device().kind != DeviceKind::kCpu) {
+  if (rows.data() == nullptr || rows.device().type != DeviceType::kCpu) {
     Throw(ErrorCode::kUnavailable, kWho, "{}: expected an array on the cpu", name);
   }
   const ConstView r = rows.AsRank4();

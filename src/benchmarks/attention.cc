@@ -37,9 +37,9 @@ class BenchCall {
 
   void Run(const AttentionOptions& options, const Context& context) {
     if (!backward_) return AttendInto({q_, k_, v_}, options, context, out_);
-    AttentionRecord record;
-    AttendInto({q_, k_, v_}, options, context, out_, {.record = &record});
-    AttendBackwardInto({q_, k_, v_, out_, grad_out_}, options, context, &record,
+    AttentionTrace trace;
+    AttendInto({q_, k_, v_}, options, context, out_, {.trace = &trace});
+    AttendBackwardInto({q_, k_, v_, out_, grad_out_}, options, context, &trace,
                        {grad_q_, grad_k_, grad_v_});
   }
 
@@ -50,7 +50,7 @@ class BenchCall {
 };
 
 struct Timed {
-  AttentionBenchRow row;
+  AttentionMeasurement row;
   AttentionOptions options;
   double spent = 0;
 };
@@ -58,7 +58,7 @@ struct Timed {
 std::vector<Timed> RowsOfLength(const AttentionBenchOptions& options, int64_t length,
                                 uint64_t seed) {
   std::vector<Timed> rows;
-  const auto add = [&](AttentionBenchRow row) -> Timed& {
+  const auto add = [&](AttentionMeasurement row) -> Timed& {
     row.length = length;
     row.seconds = std::numeric_limits<double>::infinity();
     rows.push_back({.row = std::move(row), .options = {.causal = options.causal}});
@@ -163,7 +163,7 @@ AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Con
   bench.sgemm_gflops = sgemm.gflops();
   const auto times = [&](bool exact, const std::string& map, const std::string& projection) {
     std::vector<std::pair<double, double>> points;
-    for (const AttentionBenchRow& row : bench.rows) {
+    for (const AttentionMeasurement& row : bench.rows) {
       if (row.exact == exact && row.map == map && row.projection == projection)
         points.emplace_back(static_cast<double>(row.length), row.seconds);
     }
@@ -195,10 +195,10 @@ reports::Table AttentionBench::ToTable() const {
       .columns = {"length", "attention", "ms", "tokens/s", "GFLOP/s", "of sgemm", "extra MB",
                   "exact/linear"},
       .rows = {}};
-  for (const AttentionBenchRow& row : rows) {
+  for (const AttentionMeasurement& row : rows) {
     std::string ratio;
     if (!row.exact) {
-      for (const AttentionBenchRow& other : rows) {
+      for (const AttentionMeasurement& other : rows) {
         if (other.exact && other.length == row.length)
           ratio = fmt::format("{:.2f}", other.seconds / row.seconds);
       }
@@ -228,7 +228,7 @@ reports::Plot AttentionBench::ToPlot() const {
   const auto add = [&](const std::string& name, const auto& belongs) {
     reports::Series series{
         .name = name, .points = {}, .color = static_cast<int>(plot.series.size() / 2)};
-    for (const AttentionBenchRow& row : rows) {
+    for (const AttentionMeasurement& row : rows) {
       if (belongs(row)) series.points.emplace_back(static_cast<double>(row.length), row.seconds);
     }
     if (series.points.empty()) return;
@@ -236,11 +236,11 @@ reports::Plot AttentionBench::ToPlot() const {
     series.markers = true;
     plot.series.push_back(series);
   };
-  add("exact", [](const AttentionBenchRow& row) { return row.exact; });
+  add("exact", [](const AttentionMeasurement& row) { return row.exact; });
   for (const AttentionBenchLine& line : lines) {
     std::string name = fmt::format("{}, {}", line.map, line.projection);
     if (line.exponent) name += fmt::format(": L^{:.3f}", *line.exponent);
-    add(name, [&](const AttentionBenchRow& row) {
+    add(name, [&](const AttentionMeasurement& row) {
       return !row.exact && row.map == line.map && row.projection == line.projection;
     });
   }

@@ -25,7 +25,7 @@ struct AttentionBenchOptions {
   bool quiet = false;           // no progress on stderr
 };
 
-struct AttentionBenchRow {
+struct AttentionMeasurement {
   bool exact = false;           // else linear
   std::string map, projection;  // of linear attention
   int64_t length;
@@ -49,7 +49,7 @@ struct AttentionBench {
   AttentionBenchOptions options;
   int threads = 0;
   std::optional<double> sgemm_gflops;  // the yardstick; empty without oneDNN
-  std::vector<AttentionBenchRow> rows;
+  std::vector<AttentionMeasurement> rows;
   std::vector<AttentionBenchLine> lines;
 
   reports::Table ToTable() const;

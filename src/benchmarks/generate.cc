@@ -51,7 +51,7 @@ GenerateBench RunGenerateBench(const GenerateBenchOptions& options, const Contex
   Decoder decoder(model, context);
   Progress progress("bench", bench.options.contexts.back(), options.quiet);
   for (const int64_t length : bench.options.contexts) {
-    GenerateBenchRow row{.context = length, .seconds = std::numeric_limits<double>::infinity()};
+    GenerateMeasurement row{.context = length, .seconds = std::numeric_limits<double>::infinity()};
     const int64_t fresh = length - decoder.tokens();
     constexpr int64_t kPiece = 4096;
     double reading = 0;
@@ -91,7 +91,7 @@ reports::Table GenerateBench::ToTable() const {
           static_cast<double>(weight_bytes) / 1e6, options.rounds),
       .columns = {"context", "read tokens/s", "tokens/s", "ms/token", "state MB", "copy GB/s",
                   "of copy"}};
-  for (const GenerateBenchRow& row : rows) {
+  for (const GenerateMeasurement& row : rows) {
     const auto bytes = static_cast<double>(weight_bytes + row.state_bytes);
     table.rows.push_back(
         {std::to_string(row.context), fmt::format("{:.0f}", row.read_tokens_per_second),

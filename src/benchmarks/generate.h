@@ -19,7 +19,7 @@ struct GenerateBenchOptions {
   bool quiet = false;
 };
 
-struct GenerateBenchRow {
+struct GenerateMeasurement {
   int64_t context = 0;
   double read_tokens_per_second = 0;  // of the tokens since the context before
   double seconds = 0;                 // of one token
@@ -33,7 +33,7 @@ struct GenerateBench {
   GenerateBenchOptions options;
   int threads = 0;
   int64_t weight_bytes = 0;
-  std::vector<GenerateBenchRow> rows;
+  std::vector<GenerateMeasurement> rows;
 
   reports::Table ToTable() const;
 };

@@ -85,13 +85,13 @@ TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& contex
   std::sort(bench.options.lengths.begin(), bench.options.lengths.end());
   for (const int64_t length : bench.options.lengths) {
     const RunConfig run = RunOf(options, length);
-    TrainBenchRow row{.length = length,
-                      .tokens = options.batch * length,
-                      .seconds = std::numeric_limits<double>::infinity()};
-    row.planned_bytes = PlanMemory(run.model, {.batch = options.batch,
-                                               .length = length,
-                                               .recompute = options.recompute,
-                                               .threads = context.threads()})
+    TrainMeasurement row{.length = length,
+                         .tokens = options.batch * length,
+                         .seconds = std::numeric_limits<double>::infinity()};
+    row.planned_bytes = EstimateMemory(run.model, {.batch = options.batch,
+                                                   .length = length,
+                                                   .recompute = options.recompute,
+                                                   .threads = context.threads()})
                             .Total();
     std::optional<Trainer> trainer;
     std::optional<Context> fresh;  // whose scratch memory counts
@@ -121,7 +121,7 @@ reports::Table TrainBench::ToTable() const {
       .caption = fmt::format("{} Least of {} times.", YardstickText(sgemm_gflops), options.rounds),
       .columns = {"length", "s/step", "µs/token", "tokens/s", "GFLOP/s", "of sgemm", "planned MB",
                   "measured MB"}};
-  for (const TrainBenchRow& row : rows) {
+  for (const TrainMeasurement& row : rows) {
     const auto tokens = static_cast<double>(row.tokens);
     const auto megabytes = [](int64_t bytes) {
       return fmt::format("{:.0f}", static_cast<double>(bytes) / 1e6);

@@ -20,7 +20,7 @@ struct TrainBenchOptions {
   bool quiet = false;
 };
 
-struct TrainBenchRow {
+struct TrainMeasurement {
   int64_t length, tokens;
   double seconds;  // of one step: batch, forward, backward, AdamW
   double gflops;
@@ -32,7 +32,7 @@ struct TrainBench {
   TrainBenchOptions options;
   int threads = 0;
   std::optional<double> sgemm_gflops;  // the yardstick; empty without oneDNN
-  std::vector<TrainBenchRow> rows;
+  std::vector<TrainMeasurement> rows;
 
   reports::Table ToTable() const;
 };

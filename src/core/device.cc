@@ -28,7 +28,7 @@ void CheckCuda(cudaError_t status, const char* what) {
 // Streams of contexts do not wait for the default stream, on which cudaMemcpy and cudaMemset run,
 // nor does it wait for them.
 void WaitForAllOf(const Device& device) {
-  if (device.kind == DeviceKind::kCpu) return;
+  if (device.type == DeviceType::kCpu) return;
   UseDevice(device);
   CheckCuda(cudaDeviceSynchronize(), "wait for the GPU");
 }
@@ -50,7 +50,7 @@ void ThrowWithoutCuda(std::string_view who, const Device& device) {
 
 internal::Memory AllocateOn(const Device& device, int64_t bytes) {
   const size_t size = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
-  if (device.kind == DeviceKind::kCuda) {
+  if (device.type == DeviceType::kCuda) {
 #if FAVOR_CUDA
     CheckCuda(cudaSetDevice(device.index), "select GPU");
     void* memory = nullptr;
@@ -81,7 +81,7 @@ internal::Memory AllocateOn(const Device& device, int64_t bytes) {
 void CopyBytes(void* to, const Device& to_device, const void* from, const Device& from_device,
                int64_t bytes) {
   if (bytes == 0) return;
-  if (to_device.kind == DeviceKind::kCpu && from_device.kind == DeviceKind::kCpu) {
+  if (to_device.type == DeviceType::kCpu && from_device.type == DeviceType::kCpu) {
     std::memcpy(to, from, static_cast<size_t>(bytes));
     return;
   }
@@ -91,13 +91,13 @@ void CopyBytes(void* to, const Device& to_device, const void* from, const Device
   CheckCuda(cudaMemcpy(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault), "copy");
   WaitForDefaultStream();
 #else
-  ThrowWithoutCuda("copy", to_device.kind == DeviceKind::kCuda ? to_device : from_device);
+  ThrowWithoutCuda("copy", to_device.type == DeviceType::kCuda ? to_device : from_device);
 #endif
 }
 
 void UseDevice([[maybe_unused]] const Device& device) {
 #if FAVOR_CUDA
-  if (device.kind == DeviceKind::kCuda) CheckCuda(cudaSetDevice(device.index), "select GPU");
+  if (device.type == DeviceType::kCuda) CheckCuda(cudaSetDevice(device.index), "select GPU");
 #endif
 }
 
@@ -108,7 +108,7 @@ void DestroyStream::operator()([[maybe_unused]] void* stream) const {
 }
 
 DeviceStream MakeStream(const Device& device) {
-  if (device.kind == DeviceKind::kCpu) return nullptr;
+  if (device.type == DeviceType::kCpu) return nullptr;
 #if FAVOR_CUDA
   UseDevice(device);
   cudaStream_t stream = nullptr;
@@ -132,7 +132,7 @@ void DestroyPool::operator()([[maybe_unused]] void* pool) const {
 }
 
 DevicePool MakePool(const Device& device, [[maybe_unused]] int64_t most_free_bytes) {
-  if (device.kind == DeviceKind::kCpu) return nullptr;
+  if (device.type == DeviceType::kCpu) return nullptr;
 #if FAVOR_CUDA
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
@@ -173,7 +173,7 @@ void ReleaseFree([[maybe_unused]] const DevicePool& pool) {
 
 void ZeroBytes(void* memory, int64_t bytes, const Device& device,
                [[maybe_unused]] const DeviceStream& stream) {
-  if (device.kind == DeviceKind::kCpu) {
+  if (device.type == DeviceType::kCpu) {
     std::memset(memory, 0, static_cast<size_t>(bytes));
     return;
   }
@@ -187,7 +187,7 @@ void ZeroBytes(void* memory, int64_t bytes, const Device& device,
 
 void SendTo(void* to, const void* from, int64_t bytes, const Device& device,
             [[maybe_unused]] const DeviceStream& stream) {
-  if (device.kind == DeviceKind::kCpu) {
+  if (device.type == DeviceType::kCpu) {
     std::memcpy(to, from, static_cast<size_t>(bytes));
     return;
   }
@@ -203,7 +203,7 @@ void SendTo(void* to, const void* from, int64_t bytes, const Device& device,
 
 void ReadBack(void* to, const void* from, int64_t bytes, const Device& device,
               [[maybe_unused]] const DeviceStream& stream) {
-  if (device.kind == DeviceKind::kCpu) {
+  if (device.type == DeviceType::kCpu) {
     std::memcpy(to, from, static_cast<size_t>(bytes));
     return;
   }

@@ -22,7 +22,7 @@ class DeviceArray {
   // Where the context's device reads `host`, until the next call. On a CPU that is `host` itself,
   // which must not change before the operations that read it have run.
   const T* Send(std::span<const T> host, const Context& context) {
-    if (context.device().kind == DeviceKind::kCpu) return host.data();
+    if (context.device().type == DeviceType::kCpu) return host.data();
     const auto bytes = static_cast<int64_t>(host.size_bytes());
     if (bytes > bytes_) {
       context.Wait();  // for what reads the old copy

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kMaxElements = int64_t{1} << 62;
 
 void RequireCpu(const Device& device, std::string_view who) {
-  if (device.kind != DeviceKind::kCpu) {
+  if (device.type != DeviceType::kCpu) {
     Throw(ErrorCode::kUnavailable, who, "given an array on {}, expected one on the cpu",
           Name(device));
   }
@@ -86,7 +86,7 @@ std::string_view Name(DataType type) {
 }
 
 std::string Name(const Device& device) {
-  return device.kind == DeviceKind::kCpu ? "cpu" : fmt::format("cuda:{}", device.index);
+  return device.type == DeviceType::kCpu ? "cpu" : fmt::format("cuda:{}", device.index);
 }
 
 Shape::Shape(std::span<const int64_t> sizes) {

@@ -40,14 +40,14 @@ void MaskBatch(const RandomStream& stream, int64_t first, const MaskTokens& toke
 
 namespace favor {
 
-std::vector<uint8_t> MaskKinds(const Batch& batch, const Vocabulary& vocabulary) {
+std::vector<uint8_t> Maskings(const Batch& batch, const Vocabulary& vocabulary) {
   const int32_t hidden = vocabulary.special().hidden;
   std::vector<uint8_t> kinds;
   for (size_t i = 0; i < batch.targets.size(); ++i) {
-    const MaskKind kind = batch.tokens[i] == hidden ? MaskKind::kHidden
-                          : batch.targets[i] == kNoTarget || batch.tokens[i] == batch.targets[i]
-                              ? MaskKind::kKept
-                              : MaskKind::kReplaced;
+    const Masking kind = batch.tokens[i] == hidden ? Masking::kHidden
+                         : batch.targets[i] == kNoTarget || batch.tokens[i] == batch.targets[i]
+                             ? Masking::kKept
+                             : Masking::kReplaced;
     kinds.push_back(static_cast<uint8_t>(kind));
   }
   return kinds;

@@ -74,7 +74,7 @@ void FeatureExponents(const FeaturePlan& plan, ConstView x, const Context& conte
   CheckArray("exponents", exponents, shape, exponents.type(), x.device());
   CheckArray("factors", factors, shape, exponents.type(), x.device());
   Tensor storage;
-  if (x.device().kind == DeviceKind::kCuda) {
+  if (x.device().type == DeviceType::kCuda) {
     CheckArray("x", x, x.shape(), DataType::kF32, x.device());
   } else {
     x = Converted(x, exponents.type(), storage);
@@ -94,7 +94,7 @@ void FeatureExponentsBackward(const FeaturePlan& plan, ConstView x, ConstView gr
   CheckArray("grad_exponents", grad_exponents, shape, grad_x.type(), {});
   CheckArray("grad_factors", grad_factors, shape, grad_x.type(), {});
   CheckArray("grad_x", grad_x, x.shape(), grad_x.type(), {});
-  if (x.device().kind != DeviceKind::kCpu)
+  if (x.device().type != DeviceType::kCpu)
     Throw(ErrorCode::kUnavailable, "features", "gradients of arrays on {} are not there yet",
           Name(x.device()));
   Tensor storage;

@@ -236,7 +236,7 @@ void SafetensorsEntry::ReadInto(View to, const std::string& who) const {
 }
 
 SafetensorsEntry EntryOf(ConstView values) {
-  if (!values.IsContiguous() || values.device().kind != DeviceKind::kCpu)
+  if (!values.IsContiguous() || values.device().type != DeviceType::kCpu)
     Throw(ErrorCode::kInvalidData, "safetensors", "expected a row-major array on the cpu");
   const auto bytes = static_cast<size_t>(values.shape().Elements() * ItemBytes(values.type()));
   return {.dtype = std::string(DtypeOf(values.type())),

@@ -32,7 +32,7 @@ struct Backends {
 template <class Arguments>
 void RunOn(const Device& device, bool reference, const Backends<Arguments>& backends,
            const Arguments& arguments, const Context& context) {
-  if (device.kind == DeviceKind::kCuda) {
+  if (device.type == DeviceType::kCuda) {
     if (backends.cuda == nullptr)
       throw Error(ErrorCode::kUnavailable, backends.name,
                   "given arrays on " + Name(device) + ", it runs on the cpu only");

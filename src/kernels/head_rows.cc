@@ -34,13 +34,13 @@ ExactHead HeadOf(const AttentionProblem& problem, int64_t group) {
           .before = problem.before};
 }
 
-OutputRows OutputOf(const AttentionArguments& call, int64_t group) {
+HeadOutput OutputOf(const AttentionArguments& call, int64_t group) {
   return {.output = call.problem.OfQueries(call.out, group),
           .normalize = call.problem.normalize,
           .log_sum = call.LogSum(group)};
 }
 
-GradientRows Turns::Rows(const AttentionGradients& call, int64_t turn, int64_t index) const {
+HeadGradients Turns::Rows(const AttentionGradients& call, int64_t turn, int64_t index) const {
   const int64_t group = Group(turn, index);
   const AttentionProblem& problem = call.problem;
   return {.grad_output = problem.OfQueries(call.grad_out, group),

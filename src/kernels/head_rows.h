@@ -22,7 +22,7 @@ struct RowRange {
 };
 
 // Keys act on a map as (k − mean)·sqrt_scale.
-struct KeyRows {
+struct HeadKeys {
   ConstView keys;                // [length, dim], any type
   ConstView values;              // [length, value_dim]
   const float* mask = nullptr;   // [length], 0: the key does not exist; null: all do
@@ -30,7 +30,7 @@ struct KeyRows {
   double sqrt_scale = 1;
 };
 
-struct QueryRows {
+struct HeadQueries {
   ConstView queries;  // [length, dim], any type
   double sqrt_scale = 1;
   const double* key_mean = nullptr;  // what was subtracted from the keys, [dim] or null
@@ -48,7 +48,7 @@ struct QueryRows {
 
 // Where results go. `output` is N/D, or N·exp(ρ + 2·log_normalizer) when not normalised. The parts
 // (StateParts) and the logarithm of the sum (AttentionArguments) are optional.
-struct OutputRows {
+struct HeadOutput {
   View output;  // [length, value_dim] f32 or f64; null data: not wanted
   bool normalize = true;
   double* log_scale = nullptr;    // [length], ρ
@@ -58,7 +58,7 @@ struct OutputRows {
 };
 
 // What comes back for the rows of one head, and where gradients go.
-struct GradientRows {
+struct HeadGradients {
   ConstView grad_output;            // [query length, value_dim], any type
   const double* log_sum = nullptr;  // [query length]; +∞: the row takes part in nothing
   const double* delta = nullptr;    // [query length]: −dO·O, 0 when not normalised
@@ -72,8 +72,8 @@ struct GradientRows {
 struct LinearHead {
   HeadFeatures features;
   const Context& context;
-  QueryRows queries = {};
-  KeyRows keys = {};
+  HeadQueries queries = {};
+  HeadKeys keys = {};
   int64_t chunk = kDefaultChunk;
 };
 LinearHead HeadOf(const AttentionProblem& problem, const LinearHeads& heads, int64_t group,
@@ -89,7 +89,7 @@ struct ExactHead {
 };
 ExactHead HeadOf(const AttentionProblem& problem, int64_t group);
 
-OutputRows OutputOf(const AttentionArguments& call, int64_t group);
+HeadOutput OutputOf(const AttentionArguments& call, int64_t group);
 
 // Query heads that share keys take turns in a backward call: turn t of [batch, kv_heads] has one
 // group each, and later turns add to the gradients of keys and values.
@@ -99,7 +99,7 @@ class Turns {
       : count(problem.heads / problem.kv_heads), groups(problem.batch * problem.kv_heads) {}
 
   int64_t Group(int64_t turn, int64_t index) const { return index * count + turn; }
-  GradientRows Rows(const AttentionGradients& call, int64_t turn, int64_t index) const;
+  HeadGradients Rows(const AttentionGradients& call, int64_t turn, int64_t index) const;
 
   const int64_t count;   // of turns
   const int64_t groups;  // of each turn

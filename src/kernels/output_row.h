@@ -14,7 +14,7 @@ namespace favor::kernels {
 // query norm, normalisers and the shift of centred keys, so that exp(log_scale)·N is the
 // unnormalised sum.
 template <class Value>
-RowCounts StoreRow(const OutputRows& out, int64_t row, int64_t value_dim, bool has_keys,
+RowCounts StoreRow(const HeadOutput& out, int64_t row, int64_t value_dim, bool has_keys,
                    double log_scale, const Value& value, double denominator) {
   RowCounts counts;
   counts.empty = has_keys ? 0 : 1;

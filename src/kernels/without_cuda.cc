@@ -7,7 +7,7 @@ namespace favor::kernels::cuda {
 namespace {
 
 [[noreturn]] void Refuse(const char* operation) {
-  ThrowWithoutCuda(operation, {.kind = DeviceKind::kCuda});
+  ThrowWithoutCuda(operation, {.type = DeviceType::kCuda});
 }
 
 }  // namespace

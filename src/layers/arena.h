@@ -2,9 +2,9 @@
 // allocation.
 //
 //   layers::Arena arena(type, device);
-//   model.Plan(arena);      // counts
+//   model.Reserve(arena);      // counts
 //   arena.Provide();
-//   model.Plan(arena);      // gets memory
+//   model.Reserve(arena);      // gets memory
 #ifndef FAVOR_LAYERS_ARENA_H_
 #define FAVOR_LAYERS_ARENA_H_
 

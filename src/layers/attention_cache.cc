@@ -7,7 +7,7 @@
 
 namespace favor::layers {
 
-Tensor RowTail::Join(ConstView rows) {
+Tensor Tail::Join(ConstView rows) {
   const auto before = static_cast<int64_t>(rows_.size()) / columns_, all = before + rows.size(0);
   Tensor joined({all, columns_});
   float* to = joined.Data<float>();
@@ -18,14 +18,14 @@ Tensor RowTail::Join(ConstView rows) {
   return joined;
 }
 
-void RowTail::Store(const std::string& name, io::Safetensors& file) const {
+void Tail::Store(const std::string& name, io::Safetensors& file) const {
   if (rows_.empty()) return;
   const Shape shape{static_cast<int64_t>(rows_.size()) / columns_, columns_};
   file.entries[name] = io::EntryOf(ConstView(rows_.data(), shape));
 }
 
-void RowTail::Load(const std::string& name, const io::Safetensors& file, int64_t tokens,
-                   const std::string& who) {
+void Tail::Load(const std::string& name, const io::Safetensors& file, int64_t tokens,
+                const std::string& who) {
   rows_.clear();
   if (const int64_t rows = std::min(most_, tokens); rows > 0)
     rows_ = attention::LoadNumbers<float>(file, name, {rows, columns_}, who);

@@ -16,9 +16,9 @@
 namespace favor::layers {
 
 // The last rows of a sequence, at most `most`.
-class RowTail {
+class Tail {
  public:
-  RowTail(int64_t most, int64_t columns) : most_(most), columns_(columns) {}
+  Tail(int64_t most, int64_t columns) : most_(most), columns_(columns) {}
 
   // The tail, then `rows` [any, columns]; the last of them are the tail now.
   Tensor Join(ConstView rows);
@@ -42,9 +42,9 @@ class AttentionCache {
   AttentionCache& operator=(AttentionCache&&) = default;
   AttentionCache Clone() const { return AttentionCache(*this); }
 
-  RowTail& query_tail() { return query_tail_; }
-  RowTail& key_tail() { return key_tail_; }
-  RowTail& value_tail() { return value_tail_; }
+  Tail& query_tail() { return query_tail_; }
+  Tail& key_tail() { return key_tail_; }
+  Tail& value_tail() { return value_tail_; }
 
   // Rows [length, columns] of each, after convolution and rotation: each row attends to what was
   // read and to rows up to itself; then they have been read too. Rows that cannot be computed with
@@ -68,7 +68,7 @@ class AttentionCache {
     std::string prefix;  // of its names: ".", or ".<group>." if there are several
   };
 
-  RowTail query_tail_, key_tail_, value_tail_;
+  Tail query_tail_, key_tail_, value_tail_;
   std::vector<Part> parts_;
 };
 

@@ -9,8 +9,8 @@ FeedForward::FeedForward(ParameterSet& parameters, const std::string& name, int6
       up_(parameters, name + ".up", width, ff),
       down_(parameters, name + ".down", ff, width, output_gain) {}
 
-FeedForward::Workspace FeedForward::PlanWorkspace(Arena& arena, int64_t tokens,
-                                                  bool training) const {
+FeedForward::Workspace FeedForward::ReserveWorkspace(Arena& arena, int64_t tokens,
+                                                     bool training) const {
   Workspace workspace{.hidden = arena.Take({tokens, ff_}), .grad_hidden = {}};
   if (training) workspace.grad_hidden = arena.Take({tokens, ff_});
   return workspace;

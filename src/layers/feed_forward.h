@@ -19,12 +19,12 @@ class FeedForward {
   struct Activations {
     View inner;  // [tokens, ff]
   };
-  Activations Plan(Arena& arena, int64_t tokens) const { return {arena.Take({tokens, ff_})}; }
+  Activations Reserve(Arena& arena, int64_t tokens) const { return {arena.Take({tokens, ff_})}; }
   // What can be overwritten once a call is over.
   struct Workspace {
     View hidden, grad_hidden;  // [tokens, ff]
   };
-  Workspace PlanWorkspace(Arena& arena, int64_t tokens, bool training) const;
+  Workspace ReserveWorkspace(Arena& arena, int64_t tokens, bool training) const;
 
   void Forward(const Context& context, ConstView x, const Activations& a, const Workspace& w,
                View y) const;

@@ -34,7 +34,7 @@ void MultiHeadAttention::Projection::Forward(const Context& context, const Seque
 }
 
 void MultiHeadAttention::Projection::Continue(const Context& context, ConstView x, View projected,
-                                              RowTail& tail, View y) const {
+                                              Tail& tail, View y) const {
   if (!convolution) return linear.Forward(context, x, y);
   linear.Forward(context, x, projected);
   const Tensor joined = tail.Join(projected);
@@ -65,7 +65,7 @@ void MultiHeadAttention::Redraw(uint64_t seed, uint64_t redraw) {
   }
 }
 
-MultiHeadAttention::Activations MultiHeadAttention::Plan(Arena& arena, int64_t tokens) const {
+MultiHeadAttention::Activations MultiHeadAttention::Reserve(Arena& arena, int64_t tokens) const {
   Activations a{.q = arena.Take({tokens, shape_.query_columns}),
                 .k = arena.Take({tokens, shape_.key_columns}),
                 .v = arena.Take({tokens, shape_.value_columns}),
@@ -78,8 +78,8 @@ MultiHeadAttention::Activations MultiHeadAttention::Plan(Arena& arena, int64_t t
   return a;
 }
 
-MultiHeadAttention::Workspace MultiHeadAttention::PlanWorkspace(Arena& arena, int64_t tokens,
-                                                                bool training) const {
+MultiHeadAttention::Workspace MultiHeadAttention::ReserveWorkspace(Arena& arena, int64_t tokens,
+                                                                   bool training) const {
   if (!training) return {};
   Workspace w{.grad_attended = arena.Take({tokens, shape_.output_columns}),
               .grad_q = arena.Take({tokens, shape_.query_columns}),
@@ -93,17 +93,17 @@ MultiHeadAttention::Workspace MultiHeadAttention::PlanWorkspace(Arena& arena, in
   return w;
 }
 
-int64_t MultiHeadAttention::RecordBytes(int64_t batch, int64_t length) const {
+int64_t MultiHeadAttention::TraceBytes(int64_t batch, int64_t length) const {
   int64_t bytes = 0;
   for (const HeadGroup& group : shape_.groups) {
     bytes += batch * group.heads * length * static_cast<int64_t>(sizeof(double)) +
              attention::FindKind(group.options.attention)
-                 .RecordBytes({.batch = batch,
-                               .heads = group.heads,
-                               .kv_heads = group.kv_heads,
-                               .dim = group.dim,
-                               .value_dim = group.value_dim},
-                              group.options);
+                 .TraceBytes({.batch = batch,
+                              .heads = group.heads,
+                              .kv_heads = group.kv_heads,
+                              .dim = group.dim,
+                              .value_dim = group.value_dim},
+                             group.options);
   }
   return bytes;
 }
@@ -138,13 +138,13 @@ void MultiHeadAttention::Forward(const Context& context, const Rows& rows, Const
   if (rows.cache != nullptr) {
     rows.cache->Attend(context, a.q, a.k, a.v, tally, a.attended);
   } else {
-    a.records.clear();
+    a.traces.clear();
     for (const HeadGroup& group : shape_.groups) {
       const attention::Call call = CallOf(group, rows, a, context);
-      if (training) a.records.emplace_back(call);
+      if (training) a.traces.emplace_back(call);
       attention::Forward(call,
                          {.out = group.Outputs(a.attended, sequences.length),
-                          .record = training ? &a.records.back() : nullptr,
+                          .trace = training ? &a.traces.back() : nullptr,
                           .tally = tally},
                          context);
     }
@@ -160,7 +160,7 @@ void MultiHeadAttention::Backward(const Context& context, const Rows& rows, Cons
   output_.Backward(context, a.attended, grad_y, w.grad_attended);
   for (size_t i = 0; i < shape_.groups.size(); ++i) {
     const HeadGroup& group = shape_.groups[i];
-    attention::Backward(CallOf(group, rows, a, context), a.records[i],
+    attention::Backward(CallOf(group, rows, a, context), a.traces[i],
                         {.out = group.Outputs(a.attended, length),
                          .grad_out = group.Outputs(w.grad_attended, length),
                          .grad_q = group.Queries(w.grad_q, length),

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "attention/record.h"
+#include "attention/trace.h"
 #include "favor/attention.h"
 #include "layers/arena.h"
 #include "layers/attention_cache.h"
@@ -29,16 +29,16 @@ class MultiHeadAttention {
   struct Activations {
     View q, k, v, attended;                      // [tokens, columns]; q and k after rotation
     View projected_q, projected_k, projected_v;  // before convolution; none: q, k, v themselves
-    std::vector<attention::Record> records;      // one for each group of heads
+    std::vector<attention::Trace> traces;        // one for each group of heads
   };
-  Activations Plan(Arena& arena, int64_t tokens) const;
+  Activations Reserve(Arena& arena, int64_t tokens) const;
   struct Workspace {
     View grad_attended, grad_q, grad_k, grad_v;
     View grad_convolved;  // [tokens, most columns], before it goes back through a convolution
   };
-  Workspace PlanWorkspace(Arena& arena, int64_t tokens, bool training) const;
-  // Memory of a record of so many tokens.
-  int64_t RecordBytes(int64_t batch, int64_t length) const;
+  Workspace ReserveWorkspace(Arena& arena, int64_t tokens, bool training) const;
+  // Memory of a trace of so many tokens.
+  int64_t TraceBytes(int64_t batch, int64_t length) const;
 
   // How the rows of x are to be read.
   struct Rows {
@@ -49,7 +49,7 @@ class MultiHeadAttention {
     AttentionCache* cache = nullptr;
   };
 
-  // x, y [batch·length, width]. Records are filled if gradients will follow. Rows that attention
+  // x, y [batch·length, width]. Traces are filled if gradients will follow. Rows that attention
   // cannot compute with are counted in the tally.
   void Forward(const Context& context, const Rows& rows, ConstView x, Activations& a, bool training,
                TallyEntry* tally, View y) const;
@@ -67,7 +67,7 @@ class MultiHeadAttention {
     void Forward(const Context& context, const Sequences& sequences, ConstView x, View projected,
                  View y) const;
     // Behind the rows in `tail`, which becomes that of these rows.
-    void Continue(const Context& context, ConstView x, View projected, RowTail& tail, View y) const;
+    void Continue(const Context& context, ConstView x, View projected, Tail& tail, View y) const;
     void Backward(const Context& context, const Sequences& sequences, ConstView x,
                   ConstView projected, View grad_y, View workspace, View grad_x, bool add);
   };

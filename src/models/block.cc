@@ -54,7 +54,7 @@ Block::Block(layers::ParameterSet& parameters, const ModelConfig& config, int64_
       feed_forward_(parameters, Name(layer, "feed_forward"), config.width, config.ff,
                     config.activation, BranchGain(config)) {}
 
-Block::Activations Block::Plan(layers::Arena& arena, int64_t tokens) const {
+Block::Activations Block::Reserve(layers::Arena& arena, int64_t tokens) const {
   const auto residual = [&] {
     Residual r{.statistics = arena.Take({tokens, 2}), .sum = {}};
     if (!pre_norm_) r.sum = arena.Take({tokens, width_});
@@ -62,12 +62,13 @@ Block::Activations Block::Plan(layers::Arena& arena, int64_t tokens) const {
   };
   return {.attention_residual = residual(),
           .feed_forward_residual = residual(),
-          .attention = attention_.Plan(arena, tokens),
+          .attention = attention_.Reserve(arena, tokens),
           .middle = arena.Take({tokens, width_}),
-          .feed_forward = feed_forward_.Plan(arena, tokens)};
+          .feed_forward = feed_forward_.Reserve(arena, tokens)};
 }
 
-Block::Workspace Block::PlanWorkspace(layers::Arena& arena, int64_t tokens, bool training) const {
+Block::Workspace Block::ReserveWorkspace(layers::Arena& arena, int64_t tokens,
+                                         bool training) const {
   Workspace w;
   w.normed = arena.Take({tokens, width_});
   w.branch = arena.Take({tokens, width_});
@@ -77,10 +78,10 @@ Block::Workspace Block::PlanWorkspace(layers::Arena& arena, int64_t tokens, bool
   }
   // The two sublayers never run at the same time.
   const int64_t mark = arena.Mark();
-  w.attention = attention_.PlanWorkspace(arena, tokens, training);
+  w.attention = attention_.ReserveWorkspace(arena, tokens, training);
   const int64_t end = arena.Mark();
   arena.Rewind(mark);
-  w.feed_forward = feed_forward_.PlanWorkspace(arena, tokens, training);
+  w.feed_forward = feed_forward_.ReserveWorkspace(arena, tokens, training);
   if (arena.Mark() < end) arena.Rewind(end);
   return w;
 }

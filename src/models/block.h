@@ -31,7 +31,7 @@ class Block {
     View middle;  // after attention, [tokens, width]
     layers::FeedForward::Activations feed_forward;
   };
-  Activations Plan(layers::Arena& arena, int64_t tokens) const;
+  Activations Reserve(layers::Arena& arena, int64_t tokens) const;
 
   // Overwritten by every call; one for all layers.
   struct Workspace {
@@ -39,9 +39,9 @@ class Block {
     layers::MultiHeadAttention::Workspace attention;
     layers::FeedForward::Workspace feed_forward;
   };
-  Workspace PlanWorkspace(layers::Arena& arena, int64_t tokens, bool training) const;
-  int64_t RecordBytes(int64_t batch, int64_t length) const {
-    return attention_.RecordBytes(batch, length);
+  Workspace ReserveWorkspace(layers::Arena& arena, int64_t tokens, bool training) const;
+  int64_t TraceBytes(int64_t batch, int64_t length) const {
+    return attention_.TraceBytes(batch, length);
   }
 
   using Rows = layers::MultiHeadAttention::Rows;

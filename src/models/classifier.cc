@@ -8,9 +8,9 @@ namespace favor::models {
 Classifier::Classifier(const ModelConfig& config, const NetworkOptions& options)
     : Network(config, options), output_(parameters_, "classifier", config.width, config.classes) {}
 
-PassBuffers::Head Classifier::PlanHead(layers::Arena& arena,
-                                       const Transformer::Shape& shape) const {
-  PassBuffers::Head head;
+PassBuffers::Output Classifier::ReserveOutput(layers::Arena& arena,
+                                              const Transformer::Shape& shape) const {
+  PassBuffers::Output head;
   head.rows = arena.Take({shape.batch, config_.width});
   head.grad_rows = arena.Take({shape.batch, config_.width});
   head.logits = arena.Take({shape.batch, config_.classes});
@@ -20,7 +20,7 @@ PassBuffers::Head Classifier::PlanHead(layers::Arena& arena,
 void Classifier::PooledLogits(const Batch& batch, const layers::Pass& pass,
                               PassBuffers& buffers) const {
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
-  const PassBuffers::Head& head = buffers.head;
+  const PassBuffers::Output& head = buffers.output;
   kernels::MeanPool({.x = hidden, .sequences = buffers.activations.input.sequences, .y = head.rows},
                     pass.context);
   output_.Forward(pass.context, head.rows, head.logits);
@@ -31,7 +31,7 @@ void Classifier::Loss(const Batch& batch, const layers::Pass& pass, double grad_
   PooledLogits(batch, pass, buffers);
   kernels::CrossEntropy({.targets = buffers.targets_memory.Send(batch.targets, pass.context),
                          .grad_scale = grad_scale,
-                         .logits = buffers.head.logits,
+                         .logits = buffers.output.logits,
                          .tally = pass.tally->At()},
                         pass.context);
 }
@@ -43,7 +43,7 @@ void Classifier::Forward(const Batch& batch, const layers::Pass& pass, PassBuffe
 void Classifier::ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                                  PassBuffers& buffers) {
   Loss(batch, pass, grad_scale, buffers);
-  const PassBuffers::Head& head = buffers.head;
+  const PassBuffers::Output& head = buffers.output;
   output_.Backward(pass.context, head.rows, head.logits, head.grad_rows);
   kernels::MeanPoolBackward({.grad_y = head.grad_rows,
                              .sequences = buffers.activations.input.sequences,
@@ -55,7 +55,7 @@ void Classifier::ForwardBackward(const Batch& batch, const layers::Pass& pass, d
 Tensor Classifier::ForwardLogits(const Batch& batch, const layers::Pass& pass,
                                  PassBuffers& buffers) const {
   PooledLogits(batch, pass, buffers);
-  const ConstView& from = buffers.head.logits;
+  const ConstView& from = buffers.output.logits;
   Tensor logits(from.shape(), from.type(), from.device());
   kernels::Copy({.from = from, .to = logits}, pass.context);
   return logits;

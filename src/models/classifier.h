@@ -12,7 +12,8 @@ class Classifier : public Network {
   Classifier(const ModelConfig& config, const NetworkOptions& options);
 
  protected:
-  PassBuffers::Head PlanHead(layers::Arena& arena, const Transformer::Shape& shape) const override;
+  PassBuffers::Output ReserveOutput(layers::Arena& arena,
+                                    const Transformer::Shape& shape) const override;
   void Forward(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const override;
   void ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                        PassBuffers& buffers) override;

@@ -1,6 +1,6 @@
 // A context that grows, and its file: a safetensors file with the metadata
 //   format "favor.context", version "2", model (a hash of config and weights), tokens
-// and the tensors of each layer's memory and the logits of the next token.
+// and the tensors of each layer's cache and the logits of the next token.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -50,20 +50,20 @@ struct Decoder::Impl {
       : network(decoded),
         context(decoder_context),
         tally(network.MakeTally(context)),
-        memory(network.MakeMemory()),
+        cache(network.MakeCache()),
         buffers(network.MakeBuffers()) {}
 
   const models::Network& network;
   const Context& context;
   Tally tally;
-  models::Memory memory;
+  models::Cache cache;
   models::PassBuffers buffers;
   std::vector<float> logits;
 
   void CheckWhole() const {
-    if (memory.whole) return;
+    if (cache.whole) return;
     Throw(ErrorCode::kInvalidData, "decoder",
-          "the context was lost when tokens behind its first {} could not be read", memory.tokens);
+          "the context was lost when tokens behind its first {} could not be read", cache.tokens);
   }
 };
 
@@ -89,22 +89,22 @@ void Decoder::Read(std::span<const int32_t> tokens) {
     impl_->tally.Clear();
     const Tensor logits = models::OnHost(
         impl_->network.Continue(chunk, {.context = impl_->context, .tally = &impl_->tally},
-                                impl_->memory, impl_->buffers),
+                                impl_->cache, impl_->buffers),
         impl_->context);
     impl_->network.Read(impl_->tally);  // throws if some layer could not take the chunk in
-    impl_->memory.whole = true;
-    impl_->memory.tokens += std::ssize(chunk);
+    impl_->cache.whole = true;
+    impl_->cache.tokens += std::ssize(chunk);
     impl_->logits.assign(logits.Data<float>(), logits.Data<float>() + logits.shape().Elements());
   }
 }
 
 std::span<const float> Decoder::Logits() const { return impl_->logits; }
-int64_t Decoder::tokens() const { return impl_->memory.tokens; }
-int64_t Decoder::StateBytes() const { return impl_->memory.Bytes(); }
+int64_t Decoder::tokens() const { return impl_->cache.tokens; }
+int64_t Decoder::StateBytes() const { return impl_->cache.Bytes(); }
 
 Decoder Decoder::Clone() const {
   auto copy = std::make_unique<Impl>(impl_->network, impl_->context);
-  copy->memory = impl_->memory.Clone();
+  copy->cache = impl_->cache.Clone();
   copy->logits = impl_->logits;
   return Decoder(std::move(copy));
 }
@@ -116,8 +116,8 @@ void Decoder::Save(const std::string& path) const {
                    {"version", kVersion},
                    {"model", HashOfModel(impl_->network)},
                    {"tokens", std::to_string(tokens())}};
-  for (size_t layer = 0; layer < impl_->memory.layers.size(); ++layer)
-    impl_->memory.layers[layer].Store(LayerName(layer), file);
+  for (size_t layer = 0; layer < impl_->cache.layers.size(); ++layer)
+    impl_->cache.layers[layer].Store(LayerName(layer), file);
   if (!impl_->logits.empty()) {
     file.entries[kLogits] =
         io::EntryOf(ConstView(impl_->logits.data(), {std::ssize(impl_->logits)}));
@@ -143,12 +143,12 @@ void Decoder::Load(const std::string& path) {
   std::from_chars(text.data(), text.data() + text.size(), tokens);
   if (tokens < 0 || std::to_string(tokens) != text)
     fail(fmt::format("has '{}' tokens, expected a number", Printable(text)));
-  models::Memory memory = impl_->network.MakeMemory();
+  models::Cache cache = impl_->network.MakeCache();
   std::vector<float> logits;
   if (tokens > 0) {
-    memory.tokens = tokens;
-    for (size_t layer = 0; layer < memory.layers.size(); ++layer)
-      memory.layers[layer].Load(LayerName(layer), file, tokens, path);
+    cache.tokens = tokens;
+    for (size_t layer = 0; layer < cache.layers.size(); ++layer)
+      cache.layers[layer].Load(LayerName(layer), file, tokens, path);
     const io::SafetensorsEntry& entry = file.Entry(kLogits, path);
     if (entry.shape != std::vector<int64_t>{impl_->network.config().vocab})
       fail("has logits of another vocabulary");
@@ -156,7 +156,7 @@ void Decoder::Load(const std::string& path) {
     if (!std::ranges::all_of(logits, [](float x) { return std::isfinite(x); }))
       fail("has logits that are not finite");
   }
-  impl_->memory = std::move(memory);
+  impl_->cache = std::move(cache);
   impl_->logits = std::move(logits);
 }
 

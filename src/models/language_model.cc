@@ -19,10 +19,10 @@ int64_t LanguageModel::ChunkRows() const {
   return std::clamp<int64_t>((int64_t{1} << 20) / config_.vocab, 256, 4096);
 }
 
-PassBuffers::Head LanguageModel::PlanHead(layers::Arena& arena,
-                                          const Transformer::Shape& shape) const {
+PassBuffers::Output LanguageModel::ReserveOutput(layers::Arena& arena,
+                                                 const Transformer::Shape& shape) const {
   const int64_t rows = std::min(ChunkRows(), shape.tokens());
-  PassBuffers::Head head;
+  PassBuffers::Output head;
   head.rows = arena.Take({rows, config_.width});
   if (shape.training) head.grad_rows = arena.Take({rows, config_.width});
   head.logits = arena.Take({rows, config_.vocab});
@@ -32,7 +32,7 @@ PassBuffers::Head LanguageModel::PlanHead(layers::Arena& arena,
 void LanguageModel::Forward(const Batch& batch, const layers::Pass& pass,
                             PassBuffers& buffers) const {
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
-  HeadLoss(hidden, batch.targets, pass.context, {.tally = pass.tally->At()}, buffers);
+  TargetLoss(hidden, batch.targets, pass.context, {.tally = pass.tally->At()}, buffers);
 }
 
 void LanguageModel::ForwardGroups(const Batch& batch, std::span<const uint8_t> groups,
@@ -43,16 +43,16 @@ void LanguageModel::ForwardGroups(const Batch& batch, std::span<const uint8_t> g
     for (size_t i = 0; i < targets.size(); ++i) {
       if (groups[i] != group) targets[i] = kNoTarget;
     }
-    HeadLoss(hidden, targets, pass.context, {.tally = pass.tally->At(TallyEntries() + group)},
-             buffers);
+    TargetLoss(hidden, targets, pass.context, {.tally = pass.tally->At(TallyEntries() + group)},
+               buffers);
   }
 }
 
 void LanguageModel::ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                                     PassBuffers& buffers) {
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
-  HeadLoss(hidden, batch.targets, pass.context,
-           {.grad_scale = grad_scale, .tally = pass.tally->At()}, buffers);
+  TargetLoss(hidden, batch.targets, pass.context,
+             {.grad_scale = grad_scale, .tally = pass.tally->At()}, buffers);
   body_.Backward(pass, buffers.activations);
 }
 
@@ -68,9 +68,9 @@ Tensor LanguageModel::ForwardLogits(const Batch& batch, const layers::Pass& pass
   return logits;
 }
 
-Tensor LanguageModel::ForwardLast(const Batch& batch, const layers::Pass& pass, Memory& memory,
+Tensor LanguageModel::ForwardLast(const Batch& batch, const layers::Pass& pass, Cache& cache,
                                   PassBuffers& buffers) const {
-  const ConstView hidden = body_.Forward(pass, batch, buffers.activations, &memory);
+  const ConstView hidden = body_.Forward(pass, batch, buffers.activations, &cache);
   Tensor logits({1, config_.vocab}, hidden.type(), hidden.device());
   kernels::Matmul(
       {hidden.Range(0, batch.length - 1, 1), kernels::Transposed(output_->read), logits.view()},
@@ -78,10 +78,10 @@ Tensor LanguageModel::ForwardLast(const Batch& batch, const layers::Pass& pass, 
   return logits;
 }
 
-void LanguageModel::HeadLoss(const ConstView& hidden, std::span<const int32_t> targets,
-                             const Context& context, const HeadOptions& options,
-                             PassBuffers& buffers) const {
-  const PassBuffers::Head& head = buffers.head;
+void LanguageModel::TargetLoss(const ConstView& hidden, std::span<const int32_t> targets,
+                               const Context& context, const LossOptions& options,
+                               PassBuffers& buffers) const {
+  const PassBuffers::Output& head = buffers.output;
   const View grad_hidden = buffers.activations.grad;
   const bool gradients = options.grad_scale != 0;
   if (gradients) kernels::Zero({.y = grad_hidden}, context);

@@ -11,7 +11,8 @@ class LanguageModel : public Network {
   LanguageModel(const ModelConfig& config, const NetworkOptions& options);
 
  protected:
-  PassBuffers::Head PlanHead(layers::Arena& arena, const Transformer::Shape& shape) const override;
+  PassBuffers::Output ReserveOutput(layers::Arena& arena,
+                                    const Transformer::Shape& shape) const override;
   void Forward(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const override;
   void ForwardGroups(const Batch& batch, std::span<const uint8_t> groups, const layers::Pass& pass,
                      PassBuffers& buffers) const override;
@@ -19,20 +20,20 @@ class LanguageModel : public Network {
                        PassBuffers& buffers) override;
   Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,
                        PassBuffers& buffers) const override;
-  Tensor ForwardLast(const Batch& batch, const layers::Pass& pass, Memory& memory,
+  Tensor ForwardLast(const Batch& batch, const layers::Pass& pass, Cache& cache,
                      PassBuffers& buffers) const override;
 
  private:
   // Rows whose logits exist at the same time.
   int64_t ChunkRows() const;
   // The loss of tokens that have a target, from the last rows, `hidden`.
-  struct HeadOptions {
+  struct LossOptions {
     double grad_scale = 0;  // ≠ 0: also the gradients of the output weights and, in
                             // activations.grad, of the last rows
     TallyEntry* tally;
   };
-  void HeadLoss(const ConstView& hidden, std::span<const int32_t> targets, const Context& context,
-                const HeadOptions& options, PassBuffers& buffers) const;
+  void TargetLoss(const ConstView& hidden, std::span<const int32_t> targets, const Context& context,
+                  const LossOptions& options, PassBuffers& buffers) const;
 
   layers::Parameter* output_;  // [vocab, width]; the embedding's if they are tied
 };

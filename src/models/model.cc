@@ -104,17 +104,17 @@ int64_t WorkingBytes(const ModelConfig& config, const MemoryRequest& request) {
 
 }  // namespace
 
-MemoryPlan PlanMemory(const ModelConfig& config, const MemoryRequest& request) {
+MemoryEstimate EstimateMemory(const ModelConfig& config, const MemoryRequest& request) {
   const auto network = models::Network::Make(config, {.shapes_only = true});
   const int64_t parameters = network->parameters().Count() * static_cast<int64_t>(sizeof(float));
   const models::Transformer::Shape shape{.batch = request.batch,
                                          .length = request.length,
                                          .training = request.training,
                                          .recompute = request.recompute};
-  MemoryPlan plan{.parameters = parameters,
-                  .activations = network->PlannedBytes(shape),
-                  .attention = network->RecordBytes(shape),
-                  .working = WorkingBytes(config, request)};
+  MemoryEstimate plan{.parameters = parameters,
+                      .activations = network->PlannedBytes(shape),
+                      .attention = network->TraceBytes(shape),
+                      .working = WorkingBytes(config, request)};
   if (request.training) {
     plan.gradients = parameters;
     plan.optimizer = 2 * parameters;

@@ -104,14 +104,14 @@ void Network::Prepare(const Transformer::Shape& shape, PassBuffers& buffers) con
   buffers.arena.Count();
   Count(shape, buffers.arena);
   buffers.arena.Provide();
-  body_.Plan(buffers.arena, shape, buffers.activations);
-  buffers.head = PlanHead(buffers.arena, shape);
+  body_.Reserve(buffers.arena, shape, buffers.activations);
+  buffers.output = ReserveOutput(buffers.arena, shape);
 }
 
 void Network::Count(const Transformer::Shape& shape, layers::Arena& arena) const {
   Transformer::Activations activations;
-  body_.Plan(arena, shape, activations);
-  PlanHead(arena, shape);
+  body_.Reserve(arena, shape, activations);
+  ReserveOutput(arena, shape);
 }
 
 int64_t Network::PlannedBytes(const Transformer::Shape& shape) const {
@@ -173,29 +173,29 @@ std::vector<TallyEntry> Network::Read(const Tally& tally) const {
   return entries;
 }
 
-Memory Network::MakeMemory() const {
+Cache Network::MakeCache() const {
   if (!config_.causal) RefuseToContinue(config_);
-  return body_.MakeMemory();
+  return body_.MakeCache();
 }
 
-Tensor Network::ForwardLast(const Batch&, const layers::Pass&, Memory&, PassBuffers&) const {
+Tensor Network::ForwardLast(const Batch&, const layers::Pass&, Cache&, PassBuffers&) const {
   RefuseToContinue(config_);
 }
 
-Tensor Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Memory& memory,
+Tensor Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Cache& cache,
                          PassBuffers& buffers) const {
   const auto length = static_cast<int64_t>(tokens.size());
   const Batch batch{.batch = 1, .length = length, .tokens = {tokens.begin(), tokens.end()}};
   CheckPass(batch, pass, /*targets=*/false);
-  if (config_.positions == Positions::kLearned && memory.tokens + length > config_.max_length) {
+  if (config_.positions == Positions::kLearned && cache.tokens + length > config_.max_length) {
     Throw(ErrorCode::kInvalidOption, "length",
           "given {} tokens behind {}, expected at most {} together: the model has no more learned "
           "positions",
-          length, memory.tokens, config_.max_length);
+          length, cache.tokens, config_.max_length);
   }
   Prepare({.batch = 1, .length = length}, buffers);
-  memory.whole = false;
-  return ForwardLast(batch, pass, memory, buffers);
+  cache.whole = false;
+  return ForwardLast(batch, pass, cache, buffers);
 }
 
 void Network::EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,

@@ -76,11 +76,11 @@ class Network {
   void EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                            PassBuffers& buffers);
 
-  // A memory without tokens, and the logits [vocab] behind tokens that follow one. Its layers take
+  // A cache without tokens, and the logits [vocab] behind tokens that follow one. Its layers take
   // them in: it is not whole until the caller has read the tally, counted the tokens and said so.
   // Throws kInvalidOption if the model does not predict the next token.
-  Memory MakeMemory() const;
-  Tensor Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Memory& memory,
+  Cache MakeCache() const;
+  Tensor Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Cache& cache,
                   PassBuffers& buffers) const;
 
   // Throws where a batch does not fit the model.
@@ -93,14 +93,14 @@ class Network {
   std::string FirstNotFinite(const PassBuffers& buffers) const;
 
   int64_t PlannedBytes(const Transformer::Shape& shape) const;  // of buffers
-  int64_t RecordBytes(const Transformer::Shape& shape) const { return body_.RecordBytes(shape); }
+  int64_t TraceBytes(const Transformer::Shape& shape) const { return body_.TraceBytes(shape); }
 
  protected:
   Network(const ModelConfig& config, const NetworkOptions& options);
 
-  // Of the head.
-  virtual PassBuffers::Head PlanHead(layers::Arena& arena,
-                                     const Transformer::Shape& shape) const = 0;
+  // What computes logits from rows.
+  virtual PassBuffers::Output ReserveOutput(layers::Arena& arena,
+                                            const Transformer::Shape& shape) const = 0;
   virtual void Forward(const Batch& batch, const layers::Pass& pass,
                        PassBuffers& buffers) const = 0;
   // Throws kInvalidOption unless overridden.
@@ -110,8 +110,8 @@ class Network {
                                PassBuffers& buffers) = 0;
   virtual Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,
                                PassBuffers& buffers) const = 0;
-  // Of the last row of a sequence that follows `memory`.
-  virtual Tensor ForwardLast(const Batch& batch, const layers::Pass& pass, Memory& memory,
+  // Logits of the last row of a sequence that follows `cache`.
+  virtual Tensor ForwardLast(const Batch& batch, const layers::Pass& pass, Cache& cache,
                              PassBuffers& buffers) const;
 
   ModelConfig config_;

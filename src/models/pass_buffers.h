@@ -22,11 +22,11 @@ struct PassBuffers {
   bool recompute;  // training passes keep only the inputs of blocks of all activations
   layers::Arena arena;
   Transformer::Activations activations;
-  struct Head {
+  struct Output {
     View rows, grad_rows;  // what logits are made from, [rows, width]
     View logits;           // [rows, vocab or classes]
   };
-  Head head;
+  Output output;
   DeviceArray<int32_t> targets_memory;
   DeviceArray<int64_t> places_memory;  // of rows that have a target
 };

@@ -31,22 +31,22 @@ layers::EmbeddingOptions EmbeddingOptionsOf(const ModelConfig& config) {
 
 }  // namespace
 
-Memory Memory::Clone() const {
-  Memory copy{.tokens = tokens, .layers = {}, .whole = whole};
+Cache Cache::Clone() const {
+  Cache copy{.tokens = tokens, .layers = {}, .whole = whole};
   for (const layers::AttentionCache& layer : layers) copy.layers.push_back(layer.Clone());
   return copy;
 }
 
-int64_t Memory::Bytes() const {
+int64_t Cache::Bytes() const {
   int64_t bytes = 0;
   for (const layers::AttentionCache& layer : layers) bytes += layer.Bytes();
   return bytes;
 }
 
-Memory Transformer::MakeMemory() const {
-  Memory memory;
-  for (const Block& block : blocks_) memory.layers.push_back(block.MakeCache());
-  return memory;
+Cache Transformer::MakeCache() const {
+  Cache cache;
+  for (const Block& block : blocks_) cache.layers.push_back(block.MakeCache());
+  return cache;
 }
 
 Transformer::Transformer(layers::ParameterSet& parameters, const ModelConfig& config)
@@ -72,7 +72,7 @@ void Transformer::Redraw(uint64_t seed, uint64_t redraw) {
     blocks_[layer].Redraw(stream.Bits(layer), redraw);
 }
 
-void Transformer::Plan(layers::Arena& arena, const Shape& shape, Activations& a) const {
+void Transformer::Reserve(layers::Arena& arena, const Shape& shape, Activations& a) const {
   const int64_t tokens = shape.tokens(), width = config_.width;
   const bool keep = shape.training && !shape.recompute;
   a.shape = shape;
@@ -81,8 +81,8 @@ void Transformer::Plan(layers::Arena& arena, const Shape& shape, Activations& a)
   const size_t inputs = shape.training ? blocks_.size() + 1 : 2;
   for (size_t i = 0; i < inputs; ++i) a.inputs.push_back(arena.Take({tokens, width}));
   for (size_t i = 0; i < (keep ? blocks_.size() : 1); ++i)
-    a.blocks.push_back(blocks_[0].Plan(arena, tokens));
-  a.workspace = blocks_[0].PlanWorkspace(arena, tokens, shape.training);
+    a.blocks.push_back(blocks_[0].Reserve(arena, tokens));
+  a.workspace = blocks_[0].ReserveWorkspace(arena, tokens, shape.training);
   if (norm_) {
     a.statistics = arena.Take({tokens, 2});
     a.hidden = arena.Take({tokens, width});
@@ -94,10 +94,10 @@ void Transformer::Plan(layers::Arena& arena, const Shape& shape, Activations& a)
     a.waves.emplace(width / config_.heads, type_, device_);
 }
 
-int64_t Transformer::RecordBytes(const Shape& shape) const {
+int64_t Transformer::TraceBytes(const Shape& shape) const {
   if (!shape.training) return 0;
   const int64_t kept = shape.recompute ? 1 : config_.layers;
-  return kept * blocks_[0].RecordBytes(shape.batch, shape.length);
+  return kept * blocks_[0].TraceBytes(shape.batch, shape.length);
 }
 
 Block::Rows Transformer::RowsOf(const Activations& a) const {
@@ -106,17 +106,17 @@ Block::Rows Transformer::RowsOf(const Activations& a) const {
 }
 
 void Transformer::ForwardBlock(const layers::Pass& pass, size_t layer, Activations& a,
-                               Memory* memory) const {
+                               Cache* cache) const {
   Block::Rows rows = RowsOf(a);
-  if (memory != nullptr) rows.cache = &memory->layers[layer];
+  if (cache != nullptr) rows.cache = &cache->layers[layer];
   blocks_[layer].Forward(pass, rows, a.inputs[layer % a.inputs.size()],
                          a.blocks[layer % a.blocks.size()], a.workspace, a.shape.training,
                          a.inputs[(layer + 1) % a.inputs.size()]);
 }
 
 ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Activations& a,
-                               Memory* memory) const {
-  const int64_t first = memory == nullptr ? 0 : memory->tokens;
+                               Cache* cache) const {
+  const int64_t first = cache == nullptr ? 0 : cache->tokens;
   const Context& context = pass.context;
   const View x = a.inputs[0];
   SendInput(context, batch, a.input);
@@ -126,7 +126,7 @@ ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Act
   if (a.waves) a.waves->Cover(context, first, batch.length);
   if (config_.positions == Positions::kSinusoidal) a.waves->AddTo(context, batch.length, x);
   layers::Drop(pass, kEmbeddingPlace, x, x);
-  for (size_t layer = 0; layer < blocks_.size(); ++layer) ForwardBlock(pass, layer, a, memory);
+  for (size_t layer = 0; layer < blocks_.size(); ++layer) ForwardBlock(pass, layer, a, cache);
   const View last = a.inputs[blocks_.size() % a.inputs.size()];
   if (!norm_) return last;
   norm_->Forward(context, last, a.statistics, a.hidden);

@@ -16,12 +16,12 @@
 namespace favor::models {
 
 // A context that was read: what each layer keeps of it.
-struct Memory {
+struct Cache {
   int64_t tokens = 0;
   std::vector<layers::AttentionCache> layers;
   bool whole = true;  // false: a pass broke off when some layers had taken its tokens in
 
-  Memory Clone() const;
+  Cache Clone() const;
   int64_t Bytes() const;
 };
 
@@ -61,14 +61,14 @@ class Transformer {
     std::optional<layers::WaveTable> waves;
   };
   // Takes what passes of this shape write from the arena.
-  void Plan(layers::Arena& arena, const Shape& shape, Activations& a) const;
-  int64_t RecordBytes(const Shape& shape) const;
+  void Reserve(layers::Arena& arena, const Shape& shape, Activations& a) const;
+  int64_t TraceBytes(const Shape& shape) const;
 
-  // Rows of the last norm, [tokens, width]. With a memory, the batch is one sequence that follows
+  // Rows of the last norm, [tokens, width]. With a cache, the batch is one sequence that follows
   // the tokens in it and becomes part of it.
   ConstView Forward(const layers::Pass& pass, const Batch& batch, Activations& a,
-                    Memory* memory = nullptr) const;
-  Memory MakeMemory() const;
+                    Cache* cache = nullptr) const;
+  Cache MakeCache() const;
   // From the gradient of the rows of the last Forward in a.grad, which is overwritten.
   void Backward(const layers::Pass& pass, Activations& a);
 
@@ -77,7 +77,7 @@ class Transformer {
 
  private:
   void ForwardBlock(const layers::Pass& pass, size_t layer, Activations& a,
-                    Memory* memory = nullptr) const;
+                    Cache* cache = nullptr) const;
   Block::Rows RowsOf(const Activations& a) const;
 
   ModelConfig config_;

@@ -40,7 +40,7 @@ Passed ForEachTarget(const Dataset& data, const Pass& pass, const Visit& visit) 
         data.EvalBatch(pass.split, {.index = i, .batch = batch, .length = pass.length});
     const auto length = static_cast<size_t>(classes ? 1 : part.length);
     const std::vector<uint8_t> kinds = pass.masked && data.vocabulary() != nullptr
-                                           ? MaskKinds(part, *data.vocabulary())
+                                           ? Maskings(part, *data.vocabulary())
                                            : std::vector<uint8_t>(part.targets.size());
     for (size_t at = 0; at < part.targets.size(); ++at) {
       if (at % length == 0 && passed.targets >= pass.most) {
@@ -119,7 +119,7 @@ Baselines MeasureBaselines(const Dataset& data, const BaselineOptions& options) 
   std::vector<bool> occurs(static_cast<size_t>(answers));
   for (const TargetCount& each : result.frequencies)
     occurs[static_cast<size_t>(each.target)] = true;
-  std::array<int64_t, kMaskKinds> asked_by_kind{};
+  std::array<int64_t, kMaskings> asked_by_kind{};
   const Passed evaluated =
       ForEachTarget(data,
                     {.split = options.split,
@@ -137,7 +137,7 @@ Baselines MeasureBaselines(const Dataset& data, const BaselineOptions& options) 
                                           .correct = model.Best(seen) == target ? 1 : 0,
                                           .count = 1};
                         ranks[i].score += score;
-                        ranks[i].by_kind[static_cast<size_t>(kind)] += score;
+                        ranks[i].by_masking[static_cast<size_t>(kind)] += score;
                       }
                     });
   result.evaluated = evaluated.targets;
@@ -150,7 +150,7 @@ Baselines MeasureBaselines(const Dataset& data, const BaselineOptions& options) 
   };
   result.baselines.push_back({.name = "uniform", .score = guessed(evaluated.targets)});
   for (size_t kind = 0; kind < asked_by_kind.size(); ++kind)
-    result.baselines.back().by_kind[kind] = guessed(asked_by_kind[kind]);
+    result.baselines.back().by_masking[kind] = guessed(asked_by_kind[kind]);
   for (size_t i = 0; i < ranks.size(); ++i) {
     ranks[i].name = NameOf(static_cast<int>(i) + 1, classes, masked);
     result.baselines.push_back(std::move(ranks[i]));

@@ -30,7 +30,7 @@ struct BaselineOptions {
 struct Baseline {
   std::string name;
   Score score;
-  std::array<Score, kMaskKinds> by_kind = {};  // of masked tokens
+  std::array<Score, kMaskings> by_masking = {};  // of masked tokens
 };
 
 struct TargetCount {

@@ -173,21 +173,21 @@ Table BaselinesTable(const DataStatistics& statistics) {
   return table;
 }
 
-Table MaskKindsTable(const std::vector<MaskKindScores>& models) {
+Table MaskingTable(const std::vector<MaskingScores>& models) {
   Table table{.title = "Masked tokens by what stands in their place",
               .caption =
                   "Nats and accuracy of tokens that are hidden (80 %), replaced by another "
                   "one as frequent as in training (10 %) and kept as they are (10 %). What "
                   "is kept is easy: look at the hidden ones.",
               .columns = {"model"}};
-  for (int kind = 0; kind < kMaskKinds; ++kind) {
-    const std::string_view name = Name(static_cast<MaskKind>(kind));
+  for (int kind = 0; kind < kMaskings; ++kind) {
+    const std::string_view name = Name(static_cast<Masking>(kind));
     table.columns.push_back(fmt::format("{}, nats", name));
     table.columns.push_back("accuracy");
   }
-  for (const MaskKindScores& model : models) {
+  for (const MaskingScores& model : models) {
     std::vector<std::string> row = {model.name};
-    for (const Score& score : model.by_kind) {
+    for (const Score& score : model.by_masking) {
       row.push_back(score.count == 0 ? "—" : fmt::format("{:.4f}", score.MeanLoss()));
       row.push_back(score.count == 0 ? "—" : fmt::format("{:.2f} %", 100 * score.Accuracy()));
     }

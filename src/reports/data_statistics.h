@@ -44,11 +44,11 @@ std::string DroppedText(const DataStatistics& statistics);
 // A split a row, as in Table 1 of "Rethinking Attention with Performers"; no rows: no records.
 Table LengthsTable(const DataStatistics& statistics);
 // What became of masked tokens of each kind.
-struct MaskKindScores {
+struct MaskingScores {
   std::string name;
-  std::array<Score, kMaskKinds> by_kind;
+  std::array<Score, kMaskings> by_masking;
 };
-Table MaskKindsTable(const std::vector<MaskKindScores>& models);
+Table MaskingTable(const std::vector<MaskingScores>& models);
 // These two: if there are baselines.
 Table FrequenciesTable(const DataStatistics& statistics, size_t most = 30);
 Table BaselinesTable(const DataStatistics& statistics);

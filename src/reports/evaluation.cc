@@ -99,9 +99,9 @@ Evaluation Evaluate(const Model& model, const Dataset& data, const EvaluationOpt
     }
     if (masked) {
       const std::vector<Score> scores =
-          model.EvaluateGroups(batch, MaskKinds(batch, *data.vocabulary()), context);
+          model.EvaluateGroups(batch, Maskings(batch, *data.vocabulary()), context);
       for (size_t kind = 0; kind < scores.size(); ++kind) {
-        result.by_kind[kind] += scores[kind];
+        result.by_masking[kind] += scores[kind];
         result.score += scores[kind];
       }
     } else {

@@ -24,7 +24,7 @@ struct EvaluationOptions {
 
 struct Evaluation {
   Score score;
-  std::array<Score, kMaskKinds> by_kind = {};  // of masked models
+  std::array<Score, kMaskings> by_masking = {};  // of masked models
   int64_t most_frequent = 0;  // targets that are the most frequent one: an answer always the same
   // Of the text that was asked for; 0 if it is no text, or was masked. A word counts where it
   // begins.

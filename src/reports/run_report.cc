@@ -139,7 +139,7 @@ class Page {
       table.columns.emplace_back("word perplexity");
       table.columns.emplace_back("bits per character");
     }
-    std::vector<MaskKindScores> kinds;
+    std::vector<MaskingScores> kinds;
     const auto add = [&](const std::string& name, const Evaluation& evaluation) {
       std::vector<std::string> row = ScoreCells(evaluation.score);
       row.insert(row.begin(), name);
@@ -148,7 +148,7 @@ class Page {
         row.push_back(fmt::format("{:.4f}", evaluation.BitsPerCharacter()));
       }
       table.rows.push_back(row);
-      kinds.push_back({name, evaluation.by_kind});
+      kinds.push_back({name, evaluation.by_masking});
     };
     for (const Subject* subject : group.subjects) {
       add(subject->run.Name() + ": " + AttentionOf(*subject), subject->evaluation);
@@ -157,14 +157,14 @@ class Page {
     for (const Baseline& baseline : group.statistics.baselines->baselines) {
       Evaluation same = first.evaluation;  // the same text
       same.score = baseline.score;
-      same.by_kind = baseline.by_kind;
+      same.by_masking = baseline.by_masking;
       add(baseline.name, same);
       (groups_.size() == 1 ? results_["baselines"]
                            : results_["runs"].back()["baselines"])[baseline.name] =
           ScoreJson(baseline.score);
     }
     report_.AddTable(table);
-    if (task == Task::kMasked) report_.AddTable(MaskKindsTable(kinds));
+    if (task == Task::kMasked) report_.AddTable(MaskingTable(kinds));
   }
 
   void AddResult(const Subject& subject) {
@@ -181,9 +181,9 @@ class Page {
       result["bits_per_character"] = subject.evaluation.BitsPerCharacter();
     }
     if (subject.run.config.task == Task::kMasked) {
-      for (int kind = 0; kind < kMaskKinds; ++kind) {
-        result["by_kind"][std::string(Name(static_cast<MaskKind>(kind)))] =
-            ScoreJson(subject.evaluation.by_kind[static_cast<size_t>(kind)]);
+      for (int kind = 0; kind < kMaskings; ++kind) {
+        result["by_masking"][std::string(Name(static_cast<Masking>(kind)))] =
+            ScoreJson(subject.evaluation.by_masking[static_cast<size_t>(kind)]);
       }
     }
     for (const auto& [length, time] : subject.microseconds)

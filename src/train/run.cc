@@ -152,7 +152,7 @@ class Run {
     if (!options.resume || !Exists(last)) return nullptr;
     const models::Checkpoint checkpoint(last.string());
     return train::FindData(config, options.out,
-                           train::DataRecord::FromJson(ParseJson(checkpoint.info().state)),
+                           train::DataDescription::FromJson(ParseJson(checkpoint.info().state)),
                            options.data);
   }
 

@@ -48,8 +48,9 @@ void CheckDataGiven(const RunConfig& config) {
           "given nothing, expected a file, a folder or task:NAME,key=value,…");
 }
 
-DataRecord DataRecord::Of(const Dataset& data, const std::string& source, const std::string& path) {
-  DataRecord record{
+DataDescription DataDescription::Of(const Dataset& data, const std::string& source,
+                                    const std::string& path) {
+  DataDescription record{
       .fingerprint = data.Fingerprint(),
       .content = data.Content(),
       .shape = data.Shape(),
@@ -63,7 +64,7 @@ DataRecord DataRecord::Of(const Dataset& data, const std::string& source, const 
   return record;
 }
 
-Json DataRecord::ToJson() const {
+Json DataDescription::ToJson() const {
   Json json = {{"data", fingerprint}, {"vocabulary", vocabulary}};
   const auto add = [&](const char* key, const std::string& value) {
     if (!value.empty()) json[key] = value;
@@ -75,7 +76,7 @@ Json DataRecord::ToJson() const {
   return json;
 }
 
-DataRecord DataRecord::FromJson(const Json& state) {
+DataDescription DataDescription::FromJson(const Json& state) {
   return {.fingerprint = Text(state, "data"),
           .content = Text(state, "content"),
           .shape = Text(state, "shape"),
@@ -84,7 +85,7 @@ DataRecord DataRecord::FromJson(const Json& state) {
           .shown = Text(state, "shown")};
 }
 
-std::vector<int32_t> DataRecord::Unseen(int64_t vocab) const {
+std::vector<int32_t> DataDescription::Unseen(int64_t vocab) const {
   if (shown.empty()) return {};
   std::vector<bool> seen(static_cast<size_t>(vocab));
   const char *at = shown.data(), *const end = shown.data() + shown.size();
@@ -106,7 +107,7 @@ std::vector<int32_t> DataRecord::Unseen(int64_t vocab) const {
 }
 
 std::optional<int32_t> StartToken(const RunConfig& config, const Vocabulary& vocabulary,
-                                  const DataRecord& record) {
+                                  const DataDescription& record) {
   const SpecialTokens special = vocabulary.special();
   if (config.format.layout != Layout::kJoin) return special.begin;
   const std::vector<int32_t> unseen = record.Unseen(vocabulary.size());
@@ -123,7 +124,7 @@ void UseCopies(const std::string& folder, DataFormat& format) {
 }
 
 std::shared_ptr<const Dataset> FindData(const RunConfig& config, const std::string& folder,
-                                        const DataRecord& record, const std::string& hint) {
+                                        const DataDescription& record, const std::string& hint) {
   RunConfig own = config;
   UseCopies(folder, own.format);
   if (!hint.empty()) {

@@ -17,7 +17,7 @@ namespace favor::train {
 void CheckDataGiven(const RunConfig& config);
 
 // Part of a checkpoint's state. Older checkpoints have less of it: fields are empty then.
-struct DataRecord {
+struct DataDescription {
   std::string fingerprint, content, shape;  // as of Dataset
   std::string vocabulary;                   // its fingerprint
   // From the folder of the checkpoint to the data, if the run's own path is relative.
@@ -26,9 +26,10 @@ struct DataRecord {
   std::string shown;
 
   // `path`: where the checkpoint is written.
-  static DataRecord Of(const Dataset& data, const std::string& source, const std::string& path);
+  static DataDescription Of(const Dataset& data, const std::string& source,
+                            const std::string& path);
   Json ToJson() const;
-  static DataRecord FromJson(const Json& state);
+  static DataDescription FromJson(const Json& state);
   // Tokens below `vocab` that training never showed; none if that is not known.
   std::vector<int32_t> Unseen(int64_t vocab) const;
 };
@@ -36,7 +37,7 @@ struct DataRecord {
 // The token before the first of a sequence: the begin token of records; the end token, which stands
 // between them, of records that were joined; none if training showed no such thing.
 std::optional<int32_t> StartToken(const RunConfig& config, const Vocabulary& vocabulary,
-                                  const DataRecord& record);
+                                  const DataDescription& record);
 
 // Replaces the paths of tokenizer and list of names by the run's own copies, if its folder has
 // them.
@@ -46,7 +47,7 @@ void UseCopies(const std::string& folder, DataFormat& format);
 // seen from here or from the folder of the run. Paths are hints: what has the fingerprint of the
 // record is taken first. `hint` may be other data: lists of names are then left out.
 std::shared_ptr<const Dataset> FindData(const RunConfig& config, const std::string& folder,
-                                        const DataRecord& record, const std::string& hint);
+                                        const DataDescription& record, const std::string& hint);
 
 }  // namespace favor::train
 

@@ -27,7 +27,7 @@ TrainedModel LoadTrained(const std::string& path) {
           vocabulary->name(), Printable(config.data), vocabulary->size());
   }
   const Json state = ParseJson(checkpoint->info().state);
-  const train::DataRecord record = train::DataRecord::FromJson(state);
+  const train::DataDescription record = train::DataDescription::FromJson(state);
   if (!record.vocabulary.empty() && record.vocabulary != vocabulary->Fingerprint()) {
     Throw(ErrorCode::kInvalidData, Printable(name),
           "was trained with another vocabulary than that of '{}'",

@@ -89,8 +89,8 @@ struct Trainer::Impl {
     const Json parsed = ParseJson(note);
     if (parsed.is_discarded())
       Throw(ErrorCode::kInvalidOption, "note", "given '{}', expected JSON", Printable(note));
-    const auto record =
-        data == nullptr ? train::DataRecord() : train::DataRecord::Of(*data, config.data, path);
+    const auto record = data == nullptr ? train::DataDescription()
+                                        : train::DataDescription::Of(*data, config.data, path);
     Json state = record.ToJson();
     state["step"] = stepper.state().step;
     state["tokens"] = stepper.state().tokens;

@@ -60,12 +60,12 @@ class Call {
 
   Tensor Forward(const Context& context) const { return Attend(q, k, v, options, context); }
   AttentionGradients Gradients(const Context& context) const {
-    AttentionRecord record;
+    AttentionTrace trace;
     const bool reference = options.reference;
     Tensor out({2, heads_, q.shape()[2], v.shape()[3]},
                reference ? DataType::kF64 : DataType::kF32);
-    AttendInto({q, k, v}, options, context, out, {.record = &record});
-    return AttendBackward({q, k, v, out, grad_out}, options, context, &record);
+    AttendInto({q, k, v}, options, context, out, {.trace = &trace});
+    return AttendBackward({q, k, v, out, grad_out}, options, context, &trace);
   }
   // Σ grad_out·out, in double.
   double Loss(const Context& context) const {

@@ -22,9 +22,8 @@ class RefusedGradients : public testing::Test {
       EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
     }
   }
-  void Backward(ConstView result, ConstView gradient,
-                const AttentionRecord* record = nullptr) const {
-    AttendBackward({q, k, v, result, gradient}, options, context, record);
+  void Backward(ConstView result, ConstView gradient, const AttentionTrace* trace = nullptr) const {
+    AttendBackward({q, k, v, result, gradient}, options, context, trace);
   }
 
   const Context context;
@@ -81,49 +80,49 @@ TEST_F(RefusedGradients, ThatShareMemory) {
 }
 
 TEST_F(RefusedGradients, OfAnotherCall) {
-  AttentionRecord record, empty;
-  Attend(q, k, v, options, context, {.record = &record});
-  Backward(out, grad_out, &record);
-  Expect([&] { Backward(out, grad_out, &empty); }, kData, "a record that no call has filled");
+  AttentionTrace trace, empty;
+  Attend(q, k, v, options, context, {.trace = &trace});
+  Backward(out, grad_out, &trace);
+  Expect([&] { Backward(out, grad_out, &empty); }, kData, "a trace that no call has filled");
   options.causal = true;
-  Expect([&] { Backward(out, grad_out, &record); }, kData, "causal differs");
+  Expect([&] { Backward(out, grad_out, &trace); }, kData, "causal differs");
   options.causal = false;
   options.renormalize = false;
-  Expect([&] { Backward(out, grad_out, &record); }, kData, "renormalize differs");
+  Expect([&] { Backward(out, grad_out, &trace); }, kData, "renormalize differs");
   options.renormalize = true;
   options.scale = 0.1;
-  Expect([&] { Backward(out, grad_out, &record); }, kData, "the scale differs");
+  Expect([&] { Backward(out, grad_out, &trace); }, kData, "the scale differs");
   options = {.attention = "exact"};
-  Expect([&] { Backward(out, grad_out, &record); }, kData, "the kind of attention differs");
+  Expect([&] { Backward(out, grad_out, &trace); }, kData, "the kind of attention differs");
 }
 
 TEST_F(RefusedGradients, OfARecordThatDoesNotFit) {
-  AttentionRecord record;
+  AttentionTrace trace;
   options.chunk = 0;
-  Expect([&] { Attend(q, k, v, options, context, {.record = &record}); }, kOption, "chunk");
-  Expect([&] { Backward(out, grad_out, &record); }, kOption, "chunk");
+  Expect([&] { Attend(q, k, v, options, context, {.trace = &trace}); }, kOption, "chunk");
+  Expect([&] { Backward(out, grad_out, &trace); }, kOption, "chunk");
   options.chunk = 60;
-  Expect([&] { Backward(out, grad_out, &record); }, kData, "no call has filled");
+  Expect([&] { Backward(out, grad_out, &trace); }, kData, "no call has filled");
   Tensor bad = q.Clone();
   bad.Data<float>()[3] = NAN;
-  Expect([&] { Attend(bad, k, v, options, context, {.record = &record}); }, kData, "NaN");
-  Expect([&] { Backward(out, grad_out, &record); }, kData, "no call has filled");
-  Attend(q, k, v, options, context, {.record = &record});
+  Expect([&] { Attend(bad, k, v, options, context, {.trace = &trace}); }, kData, "NaN");
+  Expect([&] { Backward(out, grad_out, &trace); }, kData, "no call has filled");
+  Attend(q, k, v, options, context, {.trace = &trace});
   options.center_keys = true;
-  Expect([&] { Backward(out, grad_out, &record); }, kData, "key centring differs");
+  Expect([&] { Backward(out, grad_out, &trace); }, kData, "key centring differs");
   options.center_keys = false;
   Tensor mask({9});
   options.key_mask = mask;
-  Expect([&] { Backward(out, grad_out, &record); }, kData, "the key mask differs");
+  Expect([&] { Backward(out, grad_out, &trace); }, kData, "the key mask differs");
   options.key_mask = {};
   options.plan = FeaturePlan::Draw({.map = "relu", .features = 8}, 2, 4, 0);
-  Expect([&] { Backward(out, grad_out, &record); }, kData, "the plan differs");
+  Expect([&] { Backward(out, grad_out, &trace); }, kData, "the plan differs");
   options.plan.reset();
-  AttentionRecord moved = std::move(record);
-  Expect([&] { Backward(out, grad_out, &record); }, kData, "no call has filled");
+  AttentionTrace moved = std::move(trace);
+  Expect([&] { Backward(out, grad_out, &trace); }, kData, "no call has filled");
   Backward(out, grad_out, &moved);
-  Attend(q, k, v, options, context, {.record = &record});  // and it can be filled again
-  Backward(out, grad_out, &record);
+  Attend(q, k, v, options, context, {.trace = &trace});  // and it can be filled again
+  Backward(out, grad_out, &trace);
 }
 
 // Unnormalised sums may fit where their gradients do not.
@@ -159,8 +158,8 @@ TEST_F(RefusedGradients, OfAnUnknownKind) {
 TEST_F(RefusedGradients, ThatDoNotExist) {
   options.compat = Compat::kJax;
   Expect([&] { Backward(out, grad_out); }, kOption, "compat, which has no gradients");
-  AttentionRecord record;
-  Expect([&] { Attend(q, k, v, options, context, {.record = &record}); }, kOption, "compat");
+  AttentionTrace trace;
+  Expect([&] { Attend(q, k, v, options, context, {.trace = &trace}); }, kOption, "compat");
 }
 
 TEST_F(RefusedGradients, OfNumbersOutOfRange) {
@@ -265,16 +264,16 @@ TEST_F(RefusedGradients, OfFeaturesTooSmallForFloats) {
 TEST_F(RefusedGradients, WithARecordOfAnotherOmega) {
   const auto plan = [&](uint64_t seed) { return FeaturePlan::Draw(options.features, 2, 4, seed); };
   options.plan = plan(1);
-  AttentionRecord record;
-  out = Attend(q, k, v, options, context, {.record = &record});
+  AttentionTrace trace;
+  out = Attend(q, k, v, options, context, {.trace = &trace});
   options.plan = plan(2);
-  Expect([&] { Backward(out, grad_out, &record); }, kData, "the plan differs");
+  Expect([&] { Backward(out, grad_out, &trace); }, kData, "the plan differs");
   options.plan = plan(1);  // drawn again: the same numbers
-  Backward(out, grad_out, &record);
+  Backward(out, grad_out, &trace);
   options.plan.reset();
   const Context other({.seed = 7});
-  AttentionRecord drawn;
-  out = Attend(q, k, v, options, other, {.record = &drawn});
+  AttentionTrace drawn;
+  out = Attend(q, k, v, options, other, {.trace = &drawn});
   Expect([&] { Backward(out, grad_out, &drawn); }, kData, "the seed of ω differs");
   AttendBackward({q, k, v, out, grad_out}, options, other, &drawn);
 }

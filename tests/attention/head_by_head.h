@@ -37,14 +37,14 @@ struct HeadResults {
   AttentionGradients gradients;
 };
 
-// `recorded`: gradients use the record of the forward call; otherwise they compute it again.
+// `traced`: gradients use the trace of the forward call; otherwise they compute it again.
 inline HeadResults AllHeads(const HeadArrays& a, AttentionOptions options, const Context& context,
-                            bool recorded = true) {
+                            bool traced = true) {
   if (!a.mask.empty()) options.key_mask = a.mask;
-  AttentionRecord record;
-  Tensor out = Attend(a.q, a.k, a.v, options, context, {.record = recorded ? &record : nullptr});
-  AttentionGradients gradients = AttendBackward({a.q, a.k, a.v, out, a.grad_out}, options, context,
-                                                recorded ? &record : nullptr);
+  AttentionTrace trace;
+  Tensor out = Attend(a.q, a.k, a.v, options, context, {.trace = traced ? &trace : nullptr});
+  AttentionGradients gradients =
+      AttendBackward({a.q, a.k, a.v, out, a.grad_out}, options, context, traced ? &trace : nullptr);
   return {std::move(out), std::move(gradients)};
 }
 

@@ -38,9 +38,9 @@ TEST(Memory, GradientsOverAMillionTokensStayUnder100MB) {
     const AttentionOptions options{.causal = causal, .features = {.features = 256}};
     const auto extra = benchmarks::PeakExtraBytes([&] {
       const Context context;
-      AttentionRecord record;
-      AttendInto({q, k, v}, options, context, out, {.record = &record});
-      AttendBackwardInto({q, k, v, out, grad_out}, options, context, &record,
+      AttentionTrace trace;
+      AttendInto({q, k, v}, options, context, out, {.trace = &trace});
+      AttendBackwardInto({q, k, v, out, grad_out}, options, context, &trace,
                          {grad_q, grad_k, grad_v});
     });
     ASSERT_TRUE(extra.has_value());

@@ -280,7 +280,7 @@ TEST(State, ContinuesOnlyIntoMemoryOfItsOwn) {
   refused(small, "out: given f32 [2, 4, 3] on cpu, expected f32 [2, 5, 3]");
   refused(doubles, "out: given f64");
   const View elsewhere(out.view().data(), DataType::kF32, out.shape(), RowMajorStrides(out.shape()),
-                       Device{.kind = DeviceKind::kCuda});
+                       Device{.type = DeviceType::kCuda});
   refused(elsewhere, "expected f32 [2, 5, 3] on the cpu");
   const View shared(out.view().data(), DataType::kF32, out.shape(), {0, 3, 1, 0}, Device{});
   refused(shared, "out: given an array whose elements share memory");

@@ -21,9 +21,9 @@ TEST(Threads, ShareAContext) {
   const auto everything = [&] {
     std::vector<Tensor> results;
     for (const AttentionOptions& options : {linear, AttentionOptions{.attention = "exact"}}) {
-      AttentionRecord record;
-      Tensor out = Attend(q, k, v, options, context, {.record = &record});
-      AttentionGradients gradients = AttendBackward({q, k, v, out, v}, options, context, &record);
+      AttentionTrace trace;
+      Tensor out = Attend(q, k, v, options, context, {.trace = &trace});
+      AttentionGradients gradients = AttendBackward({q, k, v, out, v}, options, context, &trace);
       for (Tensor* result : {&out, &gradients.q, &gradients.k, &gradients.v})
         results.push_back(std::move(*result));
     }

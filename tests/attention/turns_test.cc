@@ -19,11 +19,11 @@ void ExpectTurnsLeaveNoTrace(const HeadArrays& arrays, const AttentionOptions& o
             2 * kernels::cpu::Blocks::kStateBytes)
       << "fewer than three turns";
   const Context context({.threads = 2});
-  for (const bool recorded : {true, false}) {
+  for (const bool traced : {true, false}) {
     SCOPED_TRACE(std::string(options.causal ? "causal, " : "") +
                  std::to_string(arrays.k.shape()[1]) + " heads of keys, " +
-                 (recorded ? "recorded" : "recomputed"));
-    const HeadResults got = AllHeads(arrays, options, context, recorded);
+                 (traced ? "traced" : "recomputed"));
+    const HeadResults got = AllHeads(arrays, options, context, traced);
     for (const int64_t batch : {int64_t{0}, kShape.batch / 2, kShape.batch - 1})
       ExpectHeadByHead(arrays, got, options, context, batch);
   }

@@ -43,7 +43,7 @@ TEST(Bench, MeasuresEveryRowAndLine) {
                                                  context);
   ASSERT_EQ(bench.sgemm_gflops.has_value(), LargeSgemm::Available());
   ASSERT_EQ(bench.rows.size(), 9u);  // four ways at each length, exact at one
-  for (const AttentionBenchRow& row : bench.rows) {
+  for (const AttentionMeasurement& row : bench.rows) {
     EXPECT_TRUE(std::isfinite(row.seconds) && row.seconds > 0);
     EXPECT_NEAR(
         row.gflops,

@@ -51,7 +51,7 @@ TEST(TrainBench, MeasuresEveryLength) {
   EXPECT_EQ(bench.sgemm_gflops.has_value(), LargeSgemm::Available());
   ASSERT_EQ(bench.rows.size(), 2u);
   EXPECT_EQ(bench.rows[0].length, 32);
-  for (const TrainBenchRow& row : bench.rows) {
+  for (const TrainMeasurement& row : bench.rows) {
     EXPECT_EQ(row.tokens, 2 * row.length);
     EXPECT_TRUE(std::isfinite(row.seconds) && row.seconds > 0);
     EXPECT_GT(row.planned_bytes, 0);

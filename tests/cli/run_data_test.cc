@@ -172,9 +172,9 @@ TEST_F(RunData, MaskedFiguresComeApart) {
   int64_t sum = 0;
   double loss = 0;
   for (const char* kind : {"hidden", "replaced", "kept"}) {
-    sum += json["by_kind"][kind]["tokens"].get<int64_t>();
-    loss +=
-        json["by_kind"][kind]["loss"].get<double>() * json["by_kind"][kind]["tokens"].get<double>();
+    sum += json["by_masking"][kind]["tokens"].get<int64_t>();
+    loss += json["by_masking"][kind]["loss"].get<double>() *
+            json["by_masking"][kind]["tokens"].get<double>();
   }
   EXPECT_EQ(sum, json["tokens"]);
   EXPECT_NEAR(loss / static_cast<double>(sum), json["loss"].get<double>(), 1e-9);

@@ -17,7 +17,7 @@ TEST(DeviceArray, IsTheHostsOwnOnACpu) {
 // Longer and shorter arrays one after the other: each is there when what was queued reads it.
 TEST(CudaDeviceArray, IsACopyOnAGpu) {
   if (ListGpus().empty()) GTEST_SKIP() << "there is no GPU";
-  const Device device{.kind = DeviceKind::kCuda};
+  const Device device{.type = DeviceType::kCuda};
   const Context context({.device = device});
   DeviceArray<int32_t> array;
   for (const size_t count : {size_t{3}, size_t{100000}, size_t{5}}) {

@@ -15,7 +15,7 @@ namespace {
 template <class Enum>
 class NamesOfEnum : public testing::Test {};
 
-using Enums = testing::Types<Activation, Alphabet, Compat, DataKind, KernelFamily, Layout, MaskKind,
+using Enums = testing::Types<Activation, Alphabet, Compat, DataKind, KernelFamily, Layout, Masking,
                              Norm, OmegaNorm, Positions, Schedule, Split, SplitRule, Task>;
 TYPED_TEST_SUITE(NamesOfEnum, Enums);
 
@@ -56,7 +56,7 @@ TEST(Names, AreThoseOfTheirValues) {
   EXPECT_EQ(Name(SplitRule::kBlocks), "blocks");
   EXPECT_EQ(Name(Alphabet::kDna), "dna");
   EXPECT_EQ(Name(Split::kAll), "all");
-  EXPECT_EQ(Name(MaskKind::kKept), "kept");
+  EXPECT_EQ(Name(Masking::kKept), "kept");
   EXPECT_EQ(Name(OmegaNorm::kSqrtD), "sqrt-d");
   EXPECT_EQ(Name(KernelFamily::kGeneralized), "generalized");
   EXPECT_EQ(Name(Compat::kTorch), "torch");

@@ -94,7 +94,7 @@ TEST(Scratch, KeepsABoundedAmountAndGivesItBack) {
 TEST(Context, RefusesAGpuThatIsNotThere) {
   EXPECT_EQ(Context().device(), Device{});
   try {
-    const Context context({.device = {.kind = DeviceKind::kCuda, .index = 999}});
+    const Context context({.device = {.type = DeviceType::kCuda, .index = 999}});
     ADD_FAILURE() << "a context of GPU 999";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUnavailable);

@@ -11,7 +11,7 @@
 namespace favor {
 namespace {
 
-constexpr Device kGpu{DeviceKind::kCuda, 0};
+constexpr Device kGpu{DeviceType::kCuda, 0};
 
 TEST(Cuda, IsRefusedClearlyWhereItIsMissing) {
   if (!ListGpus().empty()) GTEST_SKIP() << "this machine has a GPU";

@@ -15,7 +15,7 @@
 namespace favor {
 namespace {
 
-constexpr Device kGpu{DeviceKind::kCuda, 0};
+constexpr Device kGpu{DeviceType::kCuda, 0};
 constexpr double kEpsilon = 1e-5;
 constexpr double kRounding = 0x1p-24;  // of a float, relative
 // Roundings on the way of an element into a sum over its row: sixteen of its thread, nine of a tree

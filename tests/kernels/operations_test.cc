@@ -103,7 +103,7 @@ TEST(Operations, InFloatAreThoseInDoubleOnEverySimdTarget) {
 
 TEST(CudaOperations, AreThoseInDouble) {
   if (ListGpus().empty()) GTEST_SKIP() << "there is no GPU";
-  const Context gpu({.device = {.kind = DeviceKind::kCuda}});
+  const Context gpu({.device = {.type = DeviceType::kCuda}});
   for (const OperationCase& operation : AllCases()) {
     SCOPED_TRACE(operation.name);
     OperationRun run(operation, DataType::kF32, gpu);
@@ -218,7 +218,7 @@ TEST(Backend, RefusesWhatHasNoKernel) {
   const Context context({.threads = 1});
   float number = 1;
   const View gpu(&number, DataType::kF32, {1}, RowMajorStrides({1}),
-                 {.kind = DeviceKind::kCuda, .index = 0});
+                 {.type = DeviceType::kCuda, .index = 0});
   try {
     kernels::Run<kernels::ZeroArguments>(
         {.name = "zero", .reference = kernels::cpu::Zero, .cpu = kernels::cpu::Zero}, gpu, {gpu},

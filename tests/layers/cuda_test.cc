@@ -68,7 +68,7 @@ Results RunLayer(const Device& device) {
 
 TEST(CudaLayer, NormGivesWhatItGivesOnTheCpu) {
   if (ListGpus().empty()) GTEST_SKIP() << "there is no GPU";
-  const Results want = RunLayer({}), have = RunLayer({.kind = DeviceKind::kCuda});
+  const Results want = RunLayer({}), have = RunLayer({.type = DeviceType::kCuda});
   const auto expect = [](const char* name, const std::vector<float>& a, const std::vector<float>& b,
                          double tolerance) {
     ASSERT_EQ(a.size(), b.size());

@@ -94,11 +94,11 @@ TEST_F(LayerGradients, FeedForward) {
     layers::FeedForward layer(parameters_, "ff", 5, 9, activation, 0.7);
     Shake();
     layers::Arena arena(DataType::kF64);
-    layer.Plan(arena, 6);
-    layer.PlanWorkspace(arena, 6, true);
+    layer.Reserve(arena, 6);
+    layer.ReserveWorkspace(arena, 6, true);
     arena.Provide();
-    const auto a = layer.Plan(arena, 6);
-    const auto w = layer.PlanWorkspace(arena, 6, true);
+    const auto a = layer.Reserve(arena, 6);
+    const auto w = layer.ReserveWorkspace(arena, 6, true);
     Tensor x = RandomDoubles({6, 5}, "x"), weights = RandomDoubles({6, 5}, "w");
     Tensor y({6, 5}, DataType::kF64), grad_x({6, 5}, DataType::kF64);
     const auto loss = [&] {
@@ -146,11 +146,11 @@ class AttentionLayerCase {
   AttentionLayerCase(ParameterSet& parameters, layers::AttentionShape shape)
       : layer(parameters, "attention", shape, 0.7) {
     layer.Redraw(5, 0);
-    layer.Plan(arena_, 10);
-    layer.PlanWorkspace(arena_, 10, true);
+    layer.Reserve(arena_, 10);
+    layer.ReserveWorkspace(arena_, 10, true);
     arena_.Provide();
-    activations = layer.Plan(arena_, 10);
-    workspace_ = layer.PlanWorkspace(arena_, 10, true);
+    activations = layer.Reserve(arena_, 10);
+    workspace_ = layer.ReserveWorkspace(arena_, 10, true);
   }
 
   void Forward(const Context& context, const Tensor& x) {

@@ -220,7 +220,7 @@ TEST(Model, MemoryIsLinearInLengthAndLessWithRecomputing) {
   ModelConfig config = SmallConfig();
   config.max_length = 1 << 20;
   const auto plan = [&](int64_t length, bool recompute) {
-    return PlanMemory(config, {.length = length, .recompute = recompute}).activations;
+    return EstimateMemory(config, {.length = length, .recompute = recompute}).activations;
   };
   const auto growth = static_cast<double>(plan(65536, false) - plan(32768, false)) /
                       static_cast<double>(plan(32768, false) - plan(16384, false));
@@ -307,7 +307,7 @@ TEST(Model, RefusesConfigsThatCannotBe) {
 
 TEST(CudaModel, RefusesAContextOnAnotherDevice) {
   if (ListGpus().empty()) GTEST_SKIP() << "there is no GPU";
-  const Context gpu({.device = {.kind = DeviceKind::kCuda}});
+  const Context gpu({.device = {.type = DeviceType::kCuda}});
   const Model model(SmallConfig(), 1);
   try {
     model.Evaluate(SmallBatch(model.config()), gpu);

@@ -102,16 +102,16 @@ TEST(EvaluationOfMasked, KindsAddUp) {
   const Evaluation result =
       Evaluate(model, *data, {.split = Split::kTrain, .batch = 4, .length = 32}, context);
   Score sum;
-  for (const Score& kind : result.by_kind) {
+  for (const Score& kind : result.by_masking) {
     EXPECT_GT(kind.count, 0);
     sum += kind;
   }
   EXPECT_EQ(sum.count, result.score.count);
   EXPECT_NEAR(sum.loss, result.score.loss, 1e-9 * sum.loss);
-  EXPECT_GT(result.by_kind[0].count, 5 * result.by_kind[1].count);  // 80 % and 10 %
+  EXPECT_GT(result.by_masking[0].count, 5 * result.by_masking[1].count);  // 80 % and 10 %
   // By hand: hidden is the hidden token, kept the target itself.
   const Batch batch{.batch = 1, .length = 4, .tokens = {27, 3, 4, 5}, .targets = {1, 3, 5, -1}};
-  EXPECT_EQ(MaskKinds(batch, *data->vocabulary()), (std::vector<uint8_t>{0, 2, 1, 2}));
+  EXPECT_EQ(Maskings(batch, *data->vocabulary()), (std::vector<uint8_t>{0, 2, 1, 2}));
 }
 
 }  // namespace

@@ -9,13 +9,13 @@ namespace favor::attention {
 namespace {
 
 // Keys or values of the tokens read: memory for twice as many when it is full.
-class TokenRows {
+class KeptTokens {
  public:
-  TokenRows(int64_t batch, int64_t heads, int64_t dim)
+  KeptTokens(int64_t batch, int64_t heads, int64_t dim)
       : batch_(batch), heads_(heads), dim_(dim), memory_({batch, 0, heads, dim}) {}
 
-  TokenRows Clone() const {
-    TokenRows copy(batch_, heads_, dim_);
+  KeptTokens Clone() const {
+    KeptTokens copy(batch_, heads_, dim_);
     copy.Append(AsHeads());
     return copy;
   }
@@ -116,7 +116,7 @@ class ExactCache : public Cache {
  private:
   CacheShape shape_;
   double scale_;
-  TokenRows keys_, values_;
+  KeptTokens keys_, values_;
 };
 
 class Exact : public Kind {

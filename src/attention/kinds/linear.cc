@@ -20,9 +20,9 @@ using features::ConstantsOf;
 using kernels::AttentionProblem;
 
 // What a call computes once for each batch entry and head, and what its gradients need of it.
-class LinearRecord : public KindRecord {
+class LinearTrace : public KindTrace {
  public:
-  LinearRecord(const Call& call, bool owns_plan, bool keeps_states, const Context& context)
+  LinearTrace(const Call& call, bool owns_plan, bool keeps_states, const Context& context)
       : plan_(*call.plan), owns_plan_(owns_plan) {
     const AttentionProblem& problem = call.problem;
     if (!call.key_mean.empty()) {
@@ -148,7 +148,7 @@ class Linear : public Kind {
             "(--center-keys MEAN.npy)");
     }
     if (frozen_mean) call.key_mean = FrozenMean(options.key_mean, problem.heads, problem.dim);
-    if (problem.causal && LinearRecord::UsesDataForA(*call.plan)) {
+    if (problem.causal && LinearTrace::UsesDataForA(*call.plan)) {
       Throw(
           ErrorCode::kInvalidOption, "oprf",
           "an A from a causal call's own data would leak the future: give a frozen one (--oprf-a)");
@@ -157,25 +157,25 @@ class Linear : public Kind {
 
   void Forward(const Call& call, const ForwardTo& to, const Context& context) const override {
     if (call.compat != Compat::kNone) return AttendCompatibly(call, to.out, to.tally, context);
-    const bool keeps_states = to.record != nullptr && !call.problem.causal;
-    auto record = std::make_unique<const LinearRecord>(call, call.owns_plan, keeps_states, context);
+    const bool keeps_states = to.trace != nullptr && !call.problem.causal;
+    auto trace = std::make_unique<const LinearTrace>(call, call.owns_plan, keeps_states, context);
     kernels::LinearAttention({.call = to.Arguments(call.problem),
-                              .heads = record->Heads(call.problem),
-                              .states = record->states()},
+                              .heads = trace->Heads(call.problem),
+                              .states = trace->states()},
                              context);
-    if (to.record != nullptr) to.record->own = std::move(record);
+    if (to.trace != nullptr) to.trace->own = std::move(trace);
   }
 
   void Backward(const Call& call, const BackwardTo& to, const Context& context) const override {
-    const auto& record = dynamic_cast<const LinearRecord&>(*to.record.own);
+    const auto& trace = dynamic_cast<const LinearTrace&>(*to.trace.own);
     kernels::LinearAttentionBackward({.call = to.Gradients(call.problem),
-                                      .heads = record.Heads(call.problem),
-                                      .states = record.states(),
+                                      .heads = trace.Heads(call.problem),
+                                      .states = trace.states(),
                                       .own_mean = call.center_keys && call.key_mean.empty()},
                                      context);
   }
 
-  int64_t RecordBytes(const CacheShape& shape, const AttentionOptions& options) const override {
+  int64_t TraceBytes(const CacheShape& shape, const AttentionOptions& options) const override {
     if (options.causal) return 0;
     const kernels::MapEntry* map = kernels::FindMap(options.features.map);
     const int64_t width = map == nullptr ? 0 : map->Width(options.features.features, shape.dim);

@@ -82,13 +82,13 @@ void Run(Arguments& a) {
   const Tensor grad_out = backward ? ReadRows(a.grad_out) : Tensor();
   const Stopwatch watch;
   AttentionReport report;
-  AttentionRecord record;
-  const Tensor out = Attend(q, k, v, options, context,
-                            {.report = &report, .record = backward ? &record : nullptr});
+  AttentionTrace trace;
+  const Tensor out =
+      Attend(q, k, v, options, context, {.report = &report, .trace = backward ? &trace : nullptr});
   const double seconds = watch.Seconds();
   AttentionGradients gradients;
   const Stopwatch backward_watch;
-  if (backward) gradients = AttendBackward({q, k, v, out, grad_out}, options, context, &record);
+  if (backward) gradients = AttendBackward({q, k, v, out, grad_out}, options, context, &trace);
   const double backward_seconds = backward_watch.Seconds();
   std::optional<Tensor> matrix;
   if (!a.matrix.empty()) matrix = AttentionMatrix(q, k, options, context);

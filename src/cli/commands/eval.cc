@@ -77,10 +77,10 @@ void PrintAsJson(const TrainedModel& trained, const Subject& subject, int64_t le
       static_cast<double>(evaluation.most_frequent) / static_cast<double>(evaluation.score.count);
   json["token"] = subject.data->Unit();
   if (trained.config.task == Task::kMasked) {
-    for (int kind = 0; kind < kMaskKinds; ++kind) {
-      const Score& score = evaluation.by_kind[static_cast<size_t>(kind)];
+    for (int kind = 0; kind < kMaskings; ++kind) {
+      const Score& score = evaluation.by_masking[static_cast<size_t>(kind)];
       if (score.count > 0)
-        json["by_kind"][std::string(Name(static_cast<MaskKind>(kind)))] = ScoreJson(score);
+        json["by_masking"][std::string(Name(static_cast<Masking>(kind)))] = ScoreJson(score);
     }
   }
   if (evaluation.words > 0) {
@@ -104,11 +104,11 @@ void PrintAsText(const TrainedModel& trained, const Subject& subject,
       static_cast<double>(evaluation.most_frequent) / static_cast<double>(score.count),
       score.Perplexity(), score.BitsPerToken(), subject.data->Unit());
   if (trained.config.task == Task::kMasked) {
-    for (int kind = 0; kind < kMaskKinds; ++kind) {
-      const Score& part = evaluation.by_kind[static_cast<size_t>(kind)];
+    for (int kind = 0; kind < kMaskings; ++kind) {
+      const Score& part = evaluation.by_masking[static_cast<size_t>(kind)];
       if (part.count == 0) continue;
-      fmt::print("{}: {} targets, loss {:.4f}, accuracy {:.4f}\n",
-                 Name(static_cast<MaskKind>(kind)), part.count, part.MeanLoss(), part.Accuracy());
+      fmt::print("{}: {} targets, loss {:.4f}, accuracy {:.4f}\n", Name(static_cast<Masking>(kind)),
+                 part.count, part.MeanLoss(), part.Accuracy());
     }
   }
   if (evaluation.words > 0) {

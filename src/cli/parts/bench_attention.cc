@@ -30,7 +30,7 @@ struct Arguments {
 Json ToJson(const benchmarks::AttentionBench& bench) {
   const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(); };
   Json rows = Json::array(), lines = Json::array();
-  for (const benchmarks::AttentionBenchRow& row : bench.rows) {
+  for (const benchmarks::AttentionMeasurement& row : bench.rows) {
     rows.push_back(
         {{"attention", row.exact ? "exact" : "linear"},
          {"map", row.exact ? Json() : Json(row.map)},

@@ -27,7 +27,7 @@ struct Arguments {
 
 Json ToJson(const benchmarks::GenerateBench& bench) {
   Json rows = Json::array();
-  for (const benchmarks::GenerateBenchRow& row : bench.rows) {
+  for (const benchmarks::GenerateMeasurement& row : bench.rows) {
     rows.push_back({{"context", row.context},
                     {"read_tokens_per_second", row.read_tokens_per_second},
                     {"tokens_per_second", 1 / row.seconds},

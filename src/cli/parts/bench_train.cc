@@ -25,7 +25,7 @@ struct Arguments {
 
 Json ToJson(const benchmarks::TrainBench& bench) {
   Json rows = Json::array();
-  for (const benchmarks::TrainBenchRow& row : bench.rows) {
+  for (const benchmarks::TrainMeasurement& row : bench.rows) {
     rows.push_back(
         {{"length", row.length},
          {"tokens", row.tokens},

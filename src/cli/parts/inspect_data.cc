@@ -57,10 +57,10 @@ void Run(const Arguments& a) {
   fmt::print("\n{}\n{}", FrequenciesTable(statistics).ToText(),
              BaselinesTable(statistics).ToText());
   if (run.task != Task::kMasked) return;
-  std::vector<reports::MaskKindScores> kinds;
+  std::vector<reports::MaskingScores> kinds;
   for (const reports::Baseline& baseline : statistics.baselines->baselines)
-    kinds.push_back({baseline.name, baseline.by_kind});
-  fmt::print("\n{}", reports::MaskKindsTable(kinds).ToText());
+    kinds.push_back({baseline.name, baseline.by_masking});
+  fmt::print("\n{}", reports::MaskingTable(kinds).ToText());
 }
 
 void Declare(Options& options, Arguments& a) {

@@ -32,7 +32,7 @@ std::string Megabytes(int64_t bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e6);
 }
 
-Json ToJson(const MemoryPlan& plan) {
+Json ToJson(const MemoryEstimate& plan) {
   return {{"parameters", plan.parameters}, {"gradients", plan.gradients},
           {"optimizer", plan.optimizer},   {"activations", plan.activations},
           {"attention", plan.attention},   {"working", plan.working},
@@ -67,13 +67,13 @@ void Run(Arguments& a) {
   const Context context = a.run.Make();
   const ModelSummary summary = Summarize(config);
   const auto plan = [&](bool training) {
-    return PlanMemory(config, {.batch = a.batch,
-                               .length = a.length,
-                               .training = training,
-                               .recompute = a.recompute,
-                               .threads = context.threads()});
+    return EstimateMemory(config, {.batch = a.batch,
+                                   .length = a.length,
+                                   .training = training,
+                                   .recompute = a.recompute,
+                                   .threads = context.threads()});
   };
-  const MemoryPlan training = plan(true), evaluation = plan(false);
+  const MemoryEstimate training = plan(true), evaluation = plan(false);
   if (a.json) {
     Json parts = Json::array();
     for (const ModelSummary::Part& part : summary.parts)
@@ -96,15 +96,15 @@ void Run(Arguments& a) {
   reports::Table memory{
       .title = fmt::format("Memory in MB, batch {} × length {}", a.batch, a.length),
       .columns = {"", "training", "evaluation"}};
-  const auto row = [&](const char* name, int64_t MemoryPlan::*part) {
+  const auto row = [&](const char* name, int64_t MemoryEstimate::*part) {
     memory.rows.push_back({name, Megabytes(training.*part), Megabytes(evaluation.*part)});
   };
-  row("parameters", &MemoryPlan::parameters);
-  row("gradients", &MemoryPlan::gradients);
-  row("optimizer", &MemoryPlan::optimizer);
-  row("activations", &MemoryPlan::activations);
-  row("attention", &MemoryPlan::attention);
-  row("working", &MemoryPlan::working);
+  row("parameters", &MemoryEstimate::parameters);
+  row("gradients", &MemoryEstimate::gradients);
+  row("optimizer", &MemoryEstimate::optimizer);
+  row("activations", &MemoryEstimate::activations);
+  row("attention", &MemoryEstimate::attention);
+  row("working", &MemoryEstimate::working);
   memory.rows.push_back({"all", Megabytes(training.Total()), Megabytes(evaluation.Total())});
   fmt::print("{}\n", memory.ToText());
 }

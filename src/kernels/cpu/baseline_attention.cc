@@ -55,7 +55,8 @@ RowCounts UniformGroup(const AttentionArguments& a, int64_t group) {
 
 // Row i of the output is the mean (or sum) of the values that it sees: every value takes the
 // gradients of the rows that see it, each divided by how many it sees.
-void UniformGradient(const AttentionProblem& problem, const float* mask, const GradientRows& rows) {
+void UniformGradient(const AttentionProblem& problem, const float* mask,
+                     const HeadGradients& rows) {
   const ConstView& grad_out = rows.grad_output;
   const View& grad_values = rows.grad_values;
   const int64_t keys = grad_values.size(0), dv = grad_out.size(1);
@@ -81,7 +82,7 @@ void UniformGradient(const AttentionProblem& problem, const float* mask, const G
   }
 }
 
-void IdentityGradient(const float* mask, const GradientRows& rows) {
+void IdentityGradient(const float* mask, const HeadGradients& rows) {
   for (int64_t row = 0; row < rows.grad_output.size(0); ++row) {
     const bool exists = mask == nullptr || mask[row] != 0;
     for (int64_t v = 0; v < rows.grad_output.size(1); ++v) {
@@ -99,7 +100,7 @@ void ForValues(const AttentionGradients& a, const Context& context, const Work& 
   const Turns turns(a.problem);
   ParallelFor(context, turns.groups, [&](int64_t index) {
     for (int64_t turn = 0; turn < turns.count; ++turn) {
-      const GradientRows rows = turns.Rows(a, turn, index);
+      const HeadGradients rows = turns.Rows(a, turn, index);
       SetZero(rows.grad_queries);
       if (turn == 0) SetZero(rows.grad_keys);
       work(a.problem.Mask(turns.Group(turn, index)), rows);
@@ -133,14 +134,14 @@ void IdentityAttention(const AttentionArguments& a, const Context& context) {
 }
 
 void UniformAttentionBackward(const AttentionGradients& a, const Context& context) {
-  ForValues(a, context, [&](const float* mask, const GradientRows& rows) {
+  ForValues(a, context, [&](const float* mask, const HeadGradients& rows) {
     UniformGradient(a.problem, mask, rows);
   });
 }
 
 void IdentityAttentionBackward(const AttentionGradients& a, const Context& context) {
   ForValues(a, context,
-            [](const float* mask, const GradientRows& rows) { IdentityGradient(mask, rows); });
+            [](const float* mask, const HeadGradients& rows) { IdentityGradient(mask, rows); });
 }
 
 }  // namespace favor::kernels::cpu

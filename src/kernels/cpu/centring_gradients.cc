@@ -24,7 +24,7 @@ void CentringGradients(const LinearGradients& a, const Context& context) {
     for (int64_t turn = 0; !problem.normalize && turn < turns.count; ++turn) {
       const int64_t group = turns.Group(turn, index);
       const double* mean = a.heads.KeyMean(problem, group);
-      const GradientRows rows = turns.Rows(a.call, turn, index);
+      const HeadGradients rows = turns.Rows(a.call, turn, index);
       const ConstView queries = problem.OfQueries(problem.q, group),
                       out = problem.OfQueries(a.call.out, group);
       for (int64_t row = 0; row < problem.query_length; ++row) {

@@ -126,7 +126,7 @@ void LinearRead(const LinearArguments& a, const Context& context) {
                 tasks = (problem.query_length + rows - 1) / rows;
   SumPieces(context, problem.Groups() * tasks, [&](int64_t piece) {
     const int64_t group = piece / tasks, begin = piece % tasks * rows;
-    OutputRows out;
+    HeadOutput out;
     if (parts) {
       out = {.log_scale = a.parts.log_scale.At(group).Data<double>(),
              .numerator = a.parts.numerator.At(group).Data<double>(),

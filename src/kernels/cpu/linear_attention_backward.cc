@@ -35,7 +35,7 @@ class TurnGroups {
   LinearHead Head(int64_t index) const {
     return HeadOf(problem_, arguments_.heads, Group(index), context_);
   }
-  GradientRows Rows(int64_t index) const {
+  HeadGradients Rows(int64_t index) const {
     return turns_.Rows(arguments_.call, turn_, first_ + index);
   }
   StateTensors MakeStates(const Blocks& blocks) const {

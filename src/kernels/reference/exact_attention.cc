@@ -14,7 +14,7 @@ namespace {
 // Rows of one task.
 constexpr int64_t kTaskRows = 64;
 
-RowCounts ExactRows(const ExactHead& rows, RowRange range, const OutputRows& out) {
+RowCounts ExactRows(const ExactHead& rows, RowRange range, const HeadOutput& out) {
   const int64_t length = rows.keys.size(0), d = rows.keys.size(1), dv = rows.values.size(1);
   RowCounts counts;
   std::vector<double> scores(static_cast<size_t>(length)), sum(static_cast<size_t>(dv));
@@ -54,7 +54,7 @@ double Dot(const ConstView& a, int64_t i, const ConstView& b, int64_t j) {
 
 // P_ij and dS_ij; both 0 where the query does not see the key.
 struct Pair {
-  Pair(const ExactHead& rows, const GradientRows& gradients, int64_t i, int64_t j) {
+  Pair(const ExactHead& rows, const HeadGradients& gradients, int64_t i, int64_t j) {
     const bool seen = (!rows.causal || j <= rows.before + i) &&
                       (rows.mask == nullptr || rows.mask[j] != 0) &&
                       gradients.log_sum[i] < INFINITY;
@@ -79,7 +79,7 @@ void Store(const View& to, int64_t row, const std::vector<double>& values, bool 
   }
 }
 
-void ExactQueryGradients(const ExactHead& rows, const GradientRows& gradients) {
+void ExactQueryGradients(const ExactHead& rows, const HeadGradients& gradients) {
   for (int64_t i = 0; i < rows.queries.size(0); ++i) {
     std::vector<double> grad_query(static_cast<size_t>(rows.queries.size(1)), 0.0);
     for (int64_t j = 0; j < rows.keys.size(0); ++j)
@@ -88,7 +88,7 @@ void ExactQueryGradients(const ExactHead& rows, const GradientRows& gradients) {
   }
 }
 
-void ExactKeyGradients(const ExactHead& rows, const GradientRows& gradients) {
+void ExactKeyGradients(const ExactHead& rows, const HeadGradients& gradients) {
   for (int64_t j = 0; j < rows.keys.size(0); ++j) {
     std::vector<double> grad_key(static_cast<size_t>(rows.keys.size(1)), 0.0),
         grad_value(static_cast<size_t>(rows.values.size(1)), 0.0);
@@ -122,7 +122,7 @@ void ExactAttentionBackward(const AttentionGradients& a, const Context& context)
   ParallelFor(context, turns.groups, [&](int64_t index) {
     for (int64_t turn = 0; turn < turns.count; ++turn) {
       const ExactHead head = HeadOf(a.problem, turns.Group(turn, index));
-      const GradientRows rows = turns.Rows(a, turn, index);
+      const HeadGradients rows = turns.Rows(a, turn, index);
       ExactQueryGradients(head, rows);
       ExactKeyGradients(head, rows);
     }

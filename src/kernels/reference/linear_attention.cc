@@ -13,7 +13,7 @@ namespace favor::kernels::reference {
 namespace {
 
 void AppendKey(const LinearHead& head, int64_t index, const PrefixState& state) {
-  const KeyRows& rows = head.keys;
+  const HeadKeys& rows = head.keys;
   if (rows.mask != nullptr && rows.mask[index] == 0) return;
   const RowFeatures key(head.features, rows.keys, index, rows.mean, rows.sqrt_scale);
   const std::vector<double> value = LoadRow(rows.values, index);
@@ -32,8 +32,8 @@ void AppendKey(const LinearHead& head, int64_t index, const PrefixState& state) 
 }
 
 RowCounts ReadQuery(const LinearHead& head, int64_t index, const PrefixState& state,
-                    const OutputRows& out) {
-  const QueryRows& rows = head.queries;
+                    const HeadOutput& out) {
+  const HeadQueries& rows = head.queries;
   const RowFeatures query(head.features, rows.queries, index, nullptr, rows.sqrt_scale);
   double rho = -INFINITY, denominator = 0;
   std::vector<double> numerator(static_cast<size_t>(state.value_dim), 0.0);
@@ -61,7 +61,7 @@ void LinearAttention(const LinearArguments& a, const Context& context) {
       context, problem.Groups(), 1, RowCounts{},
       [&](int64_t group, int64_t) {
         const LinearHead head = HeadOf(problem, a.heads, group, context);
-        const OutputRows out = OutputOf(a.call, group);
+        const HeadOutput out = OutputOf(a.call, group);
         const StateTensors own(1, a.heads.features.width(), problem.value_dim);
         const PrefixState state = a.states.empty() ? own.views().At(0) : a.states.At(group);
         RowCounts counts;

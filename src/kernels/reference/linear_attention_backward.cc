@@ -15,7 +15,7 @@ namespace {
 
 // A query with its gradient: exponents relative to log_sum, dO and δ.
 struct Adjoint {
-  Adjoint(const LinearHead& head, const GradientRows& gradients, int64_t index)
+  Adjoint(const LinearHead& head, const HeadGradients& gradients, int64_t index)
       : features(head.features, head.queries.queries, index, nullptr, head.queries.sqrt_scale),
         gradient(LoadRow(gradients.grad_output, index)),
         delta(gradients.delta[index]) {
@@ -24,7 +24,7 @@ struct Adjoint {
     for (double& exponent : features.exponents) exponent += shift;
   }
 
-  static bool Exists(const GradientRows& gradients, int64_t index) {
+  static bool Exists(const HeadGradients& gradients, int64_t index) {
     return gradients.log_sum[index] < INFINITY;
   }
 
@@ -86,7 +86,7 @@ void Store(const View& to, int64_t row, const std::vector<double>& values, bool 
   }
 }
 
-void StoreQuery(const LinearHead& head, const GradientRows& gradients, int64_t index,
+void StoreQuery(const LinearHead& head, const HeadGradients& gradients, int64_t index,
                 const PrefixState& state) {
   if (!Adjoint::Exists(gradients, index)) {
     Store(gradients.grad_queries, index,
@@ -100,9 +100,9 @@ void StoreQuery(const LinearHead& head, const GradientRows& gradients, int64_t i
         false);
 }
 
-void StoreKey(const LinearHead& head, const GradientRows& gradients, int64_t index,
+void StoreKey(const LinearHead& head, const HeadGradients& gradients, int64_t index,
               const PrefixState& adjoint) {
-  const KeyRows& keys = head.keys;
+  const HeadKeys& keys = head.keys;
   if (keys.mask != nullptr && keys.mask[index] == 0) {
     const auto zeros = [](int64_t count) {
       return std::vector<double>(static_cast<size_t>(count), 0.0);
@@ -120,13 +120,13 @@ void StoreKey(const LinearHead& head, const GradientRows& gradients, int64_t ind
 
 // The state of a key joins it, as in the forward pass.
 void AppendKey(const LinearHead& head, int64_t index, const PrefixState& state) {
-  const KeyRows& keys = head.keys;
+  const HeadKeys& keys = head.keys;
   if (keys.mask != nullptr && keys.mask[index] == 0) return;
   Append(RowFeatures(head.features, keys.keys, index, keys.mean, keys.sqrt_scale),
          LoadRow(keys.values, index), 1, state);
 }
 
-void AppendQuery(const LinearHead& head, const GradientRows& gradients, int64_t index,
+void AppendQuery(const LinearHead& head, const HeadGradients& gradients, int64_t index,
                  const PrefixState& adjoint) {
   if (!Adjoint::Exists(gradients, index)) return;
   const Adjoint row(head, gradients, index);
@@ -141,7 +141,7 @@ void LinearAttentionBackward(const LinearGradients& a, const Context& context) {
   ParallelFor(context, turns.groups, [&](int64_t index) {
     for (int64_t turn = 0; turn < turns.count; ++turn) {
       const LinearHead head = HeadOf(problem, a.heads, turns.Group(turn, index), context);
-      const GradientRows rows = turns.Rows(a.call, turn, index);
+      const HeadGradients rows = turns.Rows(a.call, turn, index);
       const StateTensors states(2, a.heads.features.width(), problem.value_dim);
       const PrefixState keys = states.views().At(0), adjoint = states.views().At(1);
       for (int64_t key = 0; key < problem.key_length; ++key) {

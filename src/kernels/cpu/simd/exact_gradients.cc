@@ -84,7 +84,7 @@ HWY_INLINE Floats Weight(Floats exponent, bool normalized) {
 }
 
 // Queries along the lanes, keys stream past.
-RowCounts ExactQueryGradientsOnTarget(const ExactHead& rows, const GradientRows& gradients,
+RowCounts ExactQueryGradientsOnTarget(const ExactHead& rows, const HeadGradients& gradients,
                                       RowRange range, const Context& context) {
   const int64_t length = rows.keys.size(0), d = rows.keys.size(1), dv = rows.values.size(1);
   const FloatTag tag;
@@ -132,7 +132,7 @@ RowCounts ExactQueryGradientsOnTarget(const ExactHead& rows, const GradientRows&
 }
 
 // Keys along the lanes, queries stream past.
-RowCounts ExactKeyGradientsOnTarget(const ExactHead& rows, const GradientRows& gradients,
+RowCounts ExactKeyGradientsOnTarget(const ExactHead& rows, const HeadGradients& gradients,
                                     RowRange range, const Context& context) {
   const int64_t length = rows.queries.size(0), d = rows.keys.size(1), dv = rows.values.size(1);
   const FloatTag tag;
@@ -201,12 +201,12 @@ namespace favor::kernels::cpu {
 HWY_EXPORT(ExactQueryGradientsOnTarget);
 HWY_EXPORT(ExactKeyGradientsOnTarget);
 
-RowCounts ExactQueryGradients(const ExactHead& rows, const GradientRows& gradients, RowRange range,
+RowCounts ExactQueryGradients(const ExactHead& rows, const HeadGradients& gradients, RowRange range,
                               const Context& context) {
   return HWY_DYNAMIC_DISPATCH(ExactQueryGradientsOnTarget)(rows, gradients, range, context);
 }
 
-RowCounts ExactKeyGradients(const ExactHead& rows, const GradientRows& gradients, RowRange range,
+RowCounts ExactKeyGradients(const ExactHead& rows, const HeadGradients& gradients, RowRange range,
                             const Context& context) {
   return HWY_DYNAMIC_DISPATCH(ExactKeyGradientsOnTarget)(rows, gradients, range, context);
 }

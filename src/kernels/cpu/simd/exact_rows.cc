@@ -20,7 +20,7 @@ constexpr int64_t kKeyBlock = 128;
 // Queries lie along the lanes: maxima and sums over keys stay within a lane, and keys and values
 // are read where they are.
 RowCounts ExactOnTarget(const ExactHead& rows, RowRange range, const Context& context,
-                        const OutputRows& out) {
+                        const HeadOutput& out) {
   const int64_t length = rows.keys.size(0), d = rows.keys.size(1), dv = rows.values.size(1);
   constexpr int64_t kStep = RowStep(kExactBlock);
   const FloatTag tag;
@@ -87,7 +87,7 @@ namespace favor::kernels::cpu {
 HWY_EXPORT(ExactOnTarget);
 
 RowCounts Exact(const ExactHead& rows, RowRange range, const Context& context,
-                const OutputRows& out) {
+                const HeadOutput& out) {
   return HWY_DYNAMIC_DISPATCH(ExactOnTarget)(rows, range, context, out);
 }
 

@@ -8,12 +8,12 @@
 namespace favor::kernels::cpu {
 
 RowCounts Exact(const ExactHead& rows, RowRange range, const Context& context,
-                const OutputRows& out);
+                const HeadOutput& out);
 // Scores are computed again, once for the queries and once for the keys, so that every row is
 // written by one task.
-RowCounts ExactQueryGradients(const ExactHead& rows, const GradientRows& gradients, RowRange range,
+RowCounts ExactQueryGradients(const ExactHead& rows, const HeadGradients& gradients, RowRange range,
                               const Context& context);
-RowCounts ExactKeyGradients(const ExactHead& rows, const GradientRows& gradients, RowRange range,
+RowCounts ExactKeyGradients(const ExactHead& rows, const HeadGradients& gradients, RowRange range,
                             const Context& context);
 
 }  // namespace favor::kernels::cpu

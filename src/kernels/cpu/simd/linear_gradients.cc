@@ -59,7 +59,7 @@ HWY_INLINE void AddLowerTranspose(const float* products, int64_t step, const flo
 // 1 where weights exceed what floats hold: unnormalised ones, and those of maps without exponents
 // whose features, and denominators with them, are tiny. Others are at most 1.
 HWY_INLINE int64_t Beyond(const LinearHead& head, AppendedRows& rows,
-                          const GradientRows& gradients) {
+                          const HeadGradients& gradients) {
   const bool bounded = gradients.normalized && !head.features.map->flat;
   return !bounded && rows.AnyWeightBeyond(kWeightLimit) ? 1 : 0;
 }
@@ -85,7 +85,7 @@ struct GradientTiles {
   float *products, *weight_products;  // [rows, rows]: of values, of weights
 };
 
-RowCounts QueryGradientsOnTarget(const LinearHead& head, const GradientRows& gradients,
+RowCounts QueryGradientsOnTarget(const LinearHead& head, const HeadGradients& gradients,
                                  RowRange range, const PrefixState& state,
                                  const PrefixState& adjoint) {
   const int64_t dv = state.value_dim, panel_rows = std::min(kPanelRows, range.count());
@@ -115,7 +115,7 @@ RowCounts QueryGradientsOnTarget(const LinearHead& head, const GradientRows& gra
   return counts;
 }
 
-RowCounts KeyGradientsOnTarget(const LinearHead& head, const GradientRows& gradients,
+RowCounts KeyGradientsOnTarget(const LinearHead& head, const HeadGradients& gradients,
                                RowRange range, const PrefixState& adjoint) {
   const int64_t dv = adjoint.value_dim, panel_rows = std::min(kPanelRows, range.count());
   AppendedRows rows(head.features, panel_rows, dv, /*backward=*/true, head.context);
@@ -148,7 +148,7 @@ RowCounts KeyGradientsOnTarget(const LinearHead& head, const GradientRows& gradi
   return counts;
 }
 
-RowCounts AppendQueriesOnTarget(const LinearHead& head, const GradientRows& gradients,
+RowCounts AppendQueriesOnTarget(const LinearHead& head, const HeadGradients& gradients,
                                 RowRange range, const PrefixState& adjoint) {
   AppendedRows rows(head.features, std::min(kPanelRows, range.count()), adjoint.value_dim,
                     /*backward=*/false, head.context);
@@ -167,7 +167,7 @@ RowCounts AppendQueriesOnTarget(const LinearHead& head, const GradientRows& grad
 // some weight leaves the range of floats.
 class CausalGradients {
  public:
-  CausalGradients(const LinearHead& head, const GradientRows& gradients, int64_t max_rows,
+  CausalGradients(const LinearHead& head, const HeadGradients& gradients, int64_t max_rows,
                   const PrefixState& state)
       : head_(head),
         gradients_(gradients),
@@ -274,14 +274,14 @@ class CausalGradients {
   }
 
   const LinearHead& head_;
-  const GradientRows& gradients_;
+  const HeadGradients& gradients_;
   int64_t width_, value_dim_;
   AppendedRows queries_, keys_;
   SumState sums_;
   GradientTiles tiles_;
 };
 
-RowCounts CausalQueryGradientsOnTarget(const LinearHead& head, const GradientRows& gradients,
+RowCounts CausalQueryGradientsOnTarget(const LinearHead& head, const HeadGradients& gradients,
                                        RowRange range, const PrefixState& state) {
   CausalGradients sweep(head, gradients, std::min(head.chunk, range.count()), state);
   RowCounts counts;
@@ -291,7 +291,7 @@ RowCounts CausalQueryGradientsOnTarget(const LinearHead& head, const GradientRow
   return counts;
 }
 
-RowCounts CausalKeyGradientsOnTarget(const LinearHead& head, const GradientRows& gradients,
+RowCounts CausalKeyGradientsOnTarget(const LinearHead& head, const HeadGradients& gradients,
                                      RowRange range, const PrefixState& adjoint) {
   CausalGradients sweep(head, gradients, std::min(head.chunk, range.count()), adjoint);
   RowCounts counts;
@@ -314,27 +314,27 @@ HWY_EXPORT(AppendQueriesOnTarget);
 HWY_EXPORT(CausalQueryGradientsOnTarget);
 HWY_EXPORT(CausalKeyGradientsOnTarget);
 
-RowCounts QueryGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+RowCounts QueryGradients(const LinearHead& head, const HeadGradients& gradients, RowRange range,
                          const PrefixState& state, const PrefixState& adjoint) {
   return HWY_DYNAMIC_DISPATCH(QueryGradientsOnTarget)(head, gradients, range, state, adjoint);
 }
 
-RowCounts KeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+RowCounts KeyGradients(const LinearHead& head, const HeadGradients& gradients, RowRange range,
                        const PrefixState& adjoint) {
   return HWY_DYNAMIC_DISPATCH(KeyGradientsOnTarget)(head, gradients, range, adjoint);
 }
 
-RowCounts AppendQueries(const LinearHead& head, const GradientRows& gradients, RowRange range,
+RowCounts AppendQueries(const LinearHead& head, const HeadGradients& gradients, RowRange range,
                         const PrefixState& adjoint) {
   return HWY_DYNAMIC_DISPATCH(AppendQueriesOnTarget)(head, gradients, range, adjoint);
 }
 
-RowCounts CausalQueryGradients(const LinearHead& head, const GradientRows& gradients,
+RowCounts CausalQueryGradients(const LinearHead& head, const HeadGradients& gradients,
                                RowRange range, const PrefixState& state) {
   return HWY_DYNAMIC_DISPATCH(CausalQueryGradientsOnTarget)(head, gradients, range, state);
 }
 
-RowCounts CausalKeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+RowCounts CausalKeyGradients(const LinearHead& head, const HeadGradients& gradients, RowRange range,
                              const PrefixState& adjoint) {
   return HWY_DYNAMIC_DISPATCH(CausalKeyGradientsOnTarget)(head, gradients, range, adjoint);
 }

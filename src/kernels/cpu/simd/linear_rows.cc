@@ -33,7 +33,7 @@ class WeighedQueries {
         denominator_(rho_.size()) {}
 
   // Returns how many rows cannot be computed with.
-  int64_t Load(const QueryRows& rows, int64_t begin, int64_t end) {
+  int64_t Load(const HeadQueries& rows, int64_t begin, int64_t end) {
     count_ = end - begin;
     rows_ = &rows;
     begin_ = begin;
@@ -60,7 +60,7 @@ class WeighedQueries {
   const FeaturePanel& panel() const { return panel_; }
   float& Denominator(int64_t row) { return denominator_[static_cast<size_t>(row)]; }
   // ρ, the true logarithm: normalisers and the shift of centred keys included.
-  double LogScale(const QueryRows& rows, int64_t begin, int64_t row) const {
+  double LogScale(const HeadQueries& rows, int64_t begin, int64_t row) const {
     return rho_[static_cast<size_t>(row)] + base_ + panel_.NormTerm(row) +
            2 * head_.log_normalizer + rows.MeanShift(begin + row);
   }
@@ -70,7 +70,7 @@ class WeighedQueries {
   FeaturePanel panel_;
   AlignedVector<float> rho_, denominator_;
   double base_ = 0;
-  const QueryRows* rows_ = nullptr;
+  const HeadQueries* rows_ = nullptr;
   int64_t begin_ = 0, count_ = 0;
 };
 
@@ -104,7 +104,7 @@ RowCounts AppendFew(const LinearHead& head, RowRange range, const PrefixState& s
 }
 
 RowCounts ReadFew(const LinearHead& head, RowRange range, const PrefixState& state,
-                  const OutputRows& out) {
+                  const HeadOutput& out) {
   const int64_t begin = range.begin, dv = state.value_dim;
   RowCounts counts;
   WeighedQueries queries(head.features, range.count(), head.context);
@@ -148,7 +148,7 @@ RowCounts AppendOnTarget(const LinearHead& head, RowRange range, const PrefixSta
 }
 
 RowCounts ReadOnTarget(const LinearHead& head, RowRange range, const PrefixState& state,
-                       const OutputRows& out) {
+                       const HeadOutput& out) {
   if (range.count() <= kFewRows || state.IsEmpty()) return ReadFew(head, range, state, out);
   const int64_t dv = state.value_dim, step = RowStep(dv);
   WeighedQueries queries(head.features, std::min(kQueryPanel, range.count()), head.context);
@@ -183,7 +183,7 @@ RowCounts ReadOnTarget(const LinearHead& head, RowRange range, const PrefixState
 class CausalPass {
  public:
   CausalPass(const LinearHead& head, int64_t max_rows, const PrefixState& state,
-             const OutputRows& out)
+             const HeadOutput& out)
       : head_(head),
         out_(out),
         value_dim_(state.value_dim),
@@ -280,7 +280,7 @@ class CausalPass {
   }
 
   const LinearHead& head_;
-  const OutputRows& out_;
+  const HeadOutput& out_;
   int64_t value_dim_, value_step_, product_step_;
   WeighedQueries queries_;
   AppendedRows keys_;
@@ -290,7 +290,7 @@ class CausalPass {
 };
 
 RowCounts CausalOnTarget(const LinearHead& head, RowRange range, const PrefixState& state,
-                         const OutputRows& out) {
+                         const HeadOutput& out) {
   RowCounts counts;
   if (range.count() <= kFewRows) {
     for (int64_t row = range.begin; row < range.end; ++row) {
@@ -321,12 +321,12 @@ RowCounts AppendKeys(const LinearHead& head, RowRange range, const PrefixState& 
 }
 
 RowCounts ReadQueries(const LinearHead& head, RowRange range, const PrefixState& state,
-                      const OutputRows& out) {
+                      const HeadOutput& out) {
   return HWY_DYNAMIC_DISPATCH(ReadOnTarget)(head, range, state, out);
 }
 
 RowCounts Causal(const LinearHead& head, RowRange range, const PrefixState& state,
-                 const OutputRows& out) {
+                 const HeadOutput& out) {
   return HWY_DYNAMIC_DISPATCH(CausalOnTarget)(head, range, state, out);
 }
 

@@ -13,24 +13,24 @@ namespace favor::kernels::cpu {
 //   Causal        rows after those in `state`, which moves on to the end of the range
 RowCounts AppendKeys(const LinearHead& head, RowRange range, const PrefixState& state);
 RowCounts ReadQueries(const LinearHead& head, RowRange range, const PrefixState& state,
-                      const OutputRows& out);
+                      const HeadOutput& out);
 RowCounts Causal(const LinearHead& head, RowRange range, const PrefixState& state,
-                 const OutputRows& out);
+                 const HeadOutput& out);
 
 //   QueryGradients   reads `state`, all keys; adds the queries to `adjoint`, whose c is −state.c
 //   KeyGradients     reads `adjoint`, all queries
 //   AppendQueries    adds queries to an adjoint with maxima of its own
 //   Causal…          `state` holds the keys before the range and moves on to its end; `adjoint`
 //                    holds the queries behind the range and moves back to its begin
-RowCounts QueryGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+RowCounts QueryGradients(const LinearHead& head, const HeadGradients& gradients, RowRange range,
                          const PrefixState& state, const PrefixState& adjoint);
-RowCounts KeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+RowCounts KeyGradients(const LinearHead& head, const HeadGradients& gradients, RowRange range,
                        const PrefixState& adjoint);
-RowCounts AppendQueries(const LinearHead& head, const GradientRows& gradients, RowRange range,
+RowCounts AppendQueries(const LinearHead& head, const HeadGradients& gradients, RowRange range,
                         const PrefixState& adjoint);
-RowCounts CausalQueryGradients(const LinearHead& head, const GradientRows& gradients,
+RowCounts CausalQueryGradients(const LinearHead& head, const HeadGradients& gradients,
                                RowRange range, const PrefixState& state);
-RowCounts CausalKeyGradients(const LinearHead& head, const GradientRows& gradients, RowRange range,
+RowCounts CausalKeyGradients(const LinearHead& head, const HeadGradients& gradients, RowRange range,
                              const PrefixState& adjoint);
 
 }  // namespace favor::kernels::cpu

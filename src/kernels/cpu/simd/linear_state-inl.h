@@ -49,7 +49,7 @@ class AppendedRows {
         sums_(largest_.size()) {}
 
   // Both return how many rows cannot be computed with.
-  int64_t LoadKeys(const KeyRows& rows, int64_t begin, int64_t end) {
+  int64_t LoadKeys(const HeadKeys& rows, int64_t begin, int64_t end) {
     count_ = end - begin;
     next_ = end;
     source_ = &rows.keys;
@@ -67,7 +67,7 @@ class AppendedRows {
     return unusable;
   }
 
-  int64_t LoadQueries(const QueryRows& rows, const GradientRows& gradients, int64_t begin,
+  int64_t LoadQueries(const HeadQueries& rows, const HeadGradients& gradients, int64_t begin,
                       int64_t end) {
     count_ = end - begin;
     next_ = end;

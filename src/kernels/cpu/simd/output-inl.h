@@ -19,7 +19,7 @@ namespace favor::kernels::cpu::HWY_NAMESPACE {
 
 // Writes a row of numerators. The common case, a normalised row of floats, is a product.
 template <class LogScale, class T>
-HWY_INLINE RowCounts Store(const OutputRows& out, int64_t row, int64_t value_dim, bool has_keys,
+HWY_INLINE RowCounts Store(const HeadOutput& out, int64_t row, int64_t value_dim, bool has_keys,
                            const LogScale& log_scale, T* numerator, double denominator) {
   const View& to = out.output;
   const bool plain = out.normalize && out.log_scale == nullptr && has_keys && denominator > 0 &&
@@ -42,7 +42,7 @@ HWY_INLINE RowCounts Store(const OutputRows& out, int64_t row, int64_t value_dim
   return counts;
 }
 
-HWY_INLINE RowCounts StoreEmpty(const OutputRows& out, int64_t row, int64_t value_dim) {
+HWY_INLINE RowCounts StoreEmpty(const HeadOutput& out, int64_t row, int64_t value_dim) {
   return StoreRow(
       out, row, value_dim, false, -INFINITY, [](int64_t) { return 0.0; }, 0);
 }

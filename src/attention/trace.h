@@ -1,6 +1,6 @@
-// The inside of an AttentionRecord: what a forward call leaves for its gradients.
-#ifndef FAVOR_ATTENTION_RECORD_H_
-#define FAVOR_ATTENTION_RECORD_H_
+// The inside of an AttentionTrace: what a forward call leaves for its gradients.
+#ifndef FAVOR_ATTENTION_TRACE_H_
+#define FAVOR_ATTENTION_TRACE_H_
 
 #include <memory>
 #include <string_view>
@@ -12,21 +12,21 @@
 namespace favor::attention {
 
 // What a kind keeps besides log_sum.
-class KindRecord {
+class KindTrace {
  public:
-  virtual ~KindRecord() = default;
+  virtual ~KindTrace() = default;
   virtual int64_t Bytes() const = 0;
-  // What differs between the recorded call and this one, of what the kind alone knows; empty:
+  // What differs between the traced call and this one, of what the kind alone knows; empty:
   // nothing.
   virtual std::string_view Difference(const AttentionOptions& options,
                                       const Context& context) const = 0;
 };
 
-struct Record {
-  Record() = default;
-  explicit Record(const Call& call);
+struct Trace {
+  Trace() = default;
+  explicit Trace(const Call& call);
 
-  // The call that was recorded; a backward call must be of the same kind.
+  // The call that was traced; a backward call must be of the same kind.
   const Kind* kind = nullptr;
   Shape q, k, v;  // of rank 4
   bool causal = false, normalize = true;
@@ -36,11 +36,11 @@ struct Record {
   uint64_t mask_hash = 0;
 
   Tensor log_sum;  // f64 [batch · heads, query length]; see kernels::AttentionArguments
-  std::unique_ptr<const KindRecord> own;
+  std::unique_ptr<const KindTrace> own;
 
   int64_t Bytes() const { return log_sum.Bytes() + (own == nullptr ? 0 : own->Bytes()); }
 };
 
 }  // namespace favor::attention
 
-#endif  // FAVOR_ATTENTION_RECORD_H_
+#endif  // FAVOR_ATTENTION_TRACE_H_
