@@ -40,6 +40,10 @@ enum class Compat : uint8_t { kNone, kJax, kTorch };
 template <>
 inline constexpr auto kNamesOf<Compat> = std::to_array<std::string_view>({"none", "jax", "torch"});
 
+// Options that some kinds of attention have and others do not, by name; AttentionKinds() lists
+// them. What is missing has its standard value.
+using KindOptions = std::map<std::string, int64_t, std::less<>>;
+
 struct AttentionOptions {
   static constexpr int64_t kMaxChunk = 1024;
 
@@ -64,9 +68,7 @@ struct AttentionOptions {
   bool center_keys = false;
   ConstView key_mean;
 
-  // Options that one kind alone has, by name (AttentionKinds lists them); what is missing has its
-  // standard value.
-  std::map<std::string, int64_t, std::less<>> kind_options;
+  KindOptions kind_options;  // such as {{"window", 64}} of exact-window attention
 
   Compat compat = Compat::kNone;
   int64_t chunk = 60;  // rows of a causal chunk; any gives the same result within rounding
@@ -81,7 +83,7 @@ struct AttentionOptionInfo {
 struct AttentionKindInfo {
   std::string_view name, summary;
   bool takes_plan;                               // computes with random features
-  std::span<const AttentionOptionInfo> options;  // that it alone has
+  std::span<const AttentionOptionInfo> options;  // its own, besides those of AttentionOptions
 };
 std::span<const AttentionKindInfo> AttentionKinds();
 std::span<const std::string_view> AttentionNames();

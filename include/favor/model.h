@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "favor/activation.h"
+#include "favor/attention.h"
 #include "favor/context.h"
 #include "favor/data.h"
 #include "favor/features.h"
@@ -67,6 +68,7 @@ struct ModelConfig {
   Activation activation = Activation::kGelu;  // inside feed-forward layers
   bool tied = true;                           // output weights are those of the embedding
   std::string attention = "linear";           // a name of AttentionNames()
+  KindOptions kind_options;                   // of that kind, such as {{"window", 64}}
   int64_t convolution = 0;  // taps of short convolutions of queries, keys and values; 0: none
   FeatureOptions features = Features(64);  // of linear attention
 };

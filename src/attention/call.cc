@@ -78,26 +78,6 @@ AttentionProblem CheckShapes(const AttentionInputs& inputs, bool causal) {
   return problem;
 }
 
-// Options of the kind alone, in its order; throws for those that it does not have.
-std::vector<int64_t> CheckKindOptions(const Kind& kind, const AttentionOptions& options) {
-  for (const auto& [name, value] : options.kind_options) {
-    const auto same = [&name = name](const AttentionOptionInfo& info) { return info.name == name; };
-    if (std::ranges::none_of(kind.options(), same))
-      Throw(ErrorCode::kInvalidOption, kWho, "given {}, which '{}' attention does not have",
-            Printable(name), kind.name());
-  }
-  std::vector<int64_t> values;
-  for (const AttentionOptionInfo& info : kind.options()) {
-    const auto given = options.kind_options.find(info.name);
-    const int64_t value = given == options.kind_options.end() ? info.standard : given->second;
-    if (value < info.least || value > info.most)
-      Throw(ErrorCode::kInvalidOption, info.name, "given {}, expected {} to {}", value, info.least,
-            info.most);
-    values.push_back(value);
-  }
-  return values;
-}
-
 // The largest |x| of the rows that exist; throws where one holds NaN or infinity.
 double LargestFinite(std::string_view name, const ConstView& array, const ConstView& mask) {
   double largest = mask.empty() ? LargestAbsolute(array) : 0;
@@ -253,7 +233,7 @@ Call CheckCall(const AttentionInputs& inputs, const AttentionOptions& options,
     Throw(ErrorCode::kInvalidOption, "scale", "given {}, expected a finite number", problem.scale);
   problem.mask = ExpandMask(options.key_mask, problem.batch, problem.kv_heads, problem.key_length,
                             call.own_mask);
-  call.kind_options = CheckKindOptions(call.kind, options);
+  call.kind_options = KindOptionValues(call.kind, options.kind_options);
   call.kind.Complete(options, context, call);
   return call;
 }

@@ -40,6 +40,24 @@ double ScaleOf(const AttentionOptions& options, int64_t dim) {
   return options.scale.value_or(1 / std::sqrt(static_cast<double>(dim)));
 }
 
+std::vector<int64_t> KindOptionValues(const Kind& kind, const KindOptions& options) {
+  for (const auto& [name, value] : options) {
+    if (std::ranges::find(kind.options(), name, &AttentionOptionInfo::name) == kind.options().end())
+      Throw(ErrorCode::kInvalidOption, "attention", "given {}, which '{}' attention does not have",
+            Printable(name), kind.name());
+  }
+  std::vector<int64_t> values;
+  for (const AttentionOptionInfo& info : kind.options()) {
+    const auto given = options.find(info.name);
+    const int64_t value = given == options.end() ? info.standard : given->second;
+    if (value < info.least || value > info.most)
+      Throw(ErrorCode::kInvalidOption, info.name, "given {}, expected {} to {}", value, info.least,
+            info.most);
+    values.push_back(value);
+  }
+  return values;
+}
+
 const Kind& FindKind(std::string_view name) {
   const auto found = std::ranges::find(AllKinds(), name, &Kind::name);
   if (found == AllKinds().end()) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "attention/cache.h"
 #include "attention/call.h"
@@ -71,8 +72,16 @@ class Kind {
   virtual void Forward(const Call& call, const ForwardTo& to, const Context& context) const = 0;
   virtual void Backward(const Call& call, const BackwardTo& to, const Context& context) const = 0;
 
-  // Of a trace of a call of this shape, beyond 8 bytes per query.
+  // Bytes of the trace of a call of this shape, besides 8 per query.
   virtual int64_t TraceBytes(const CacheShape&, const AttentionOptions&) const { return 0; }
+
+  // Floating-point operations of the products of one forward call, or of forward and backward
+  // together, of `length` queries and keys: the least that the formulas take, whatever a backend
+  // computes besides.
+  virtual double Flops(const CacheShape&, int64_t /*length*/, const AttentionOptions&,
+                       bool /*backward*/) const {
+    return 0;
+  }
 
   // What it keeps of a context in a causal model; empty at first. Options as of causal calls, with
   // a plan if the kind takes one.
@@ -80,8 +89,12 @@ class Kind {
                                            const AttentionOptions& options) const = 0;
 };
 
-// Of options that give none: 1/√dim.
+// The scale of these options, or 1/√dim if they give none.
 double ScaleOf(const AttentionOptions& options, int64_t dim);
+
+// Values of all options of a kind, in its order. Throws kInvalidOption for those that it does not
+// have and for values out of range.
+std::vector<int64_t> KindOptionValues(const Kind& kind, const KindOptions& options);
 
 // Throws kInvalidOption for a name that is not among AttentionNames().
 const Kind& FindKind(std::string_view name);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "attention/kind.h"
 #include "benchmarks/peak_memory.h"
 #include "benchmarks/random_tensor.h"
 #include "benchmarks/sgemm.h"
@@ -105,14 +106,6 @@ std::optional<double> Crossover(const std::vector<std::pair<double, double>>& li
 
 }  // namespace
 
-double CountedFlops(const AttentionBenchOptions& options, bool exact, int64_t length,
-                    int64_t features) {
-  const auto l = static_cast<double>(length), d = static_cast<double>(options.dim);
-  const auto heads = static_cast<double>(options.batch * options.heads);
-  if (exact) return heads * l * l * d * (options.backward ? 14 : 4) * (options.causal ? 0.5 : 1);
-  return heads * l * d * static_cast<double>(features) * (options.backward ? 24 : 8);
-}
-
 std::optional<double> FittedExponent(const std::vector<std::pair<double, double>>& points) {
   if (points.size() < 2) return std::nullopt;
   double x = 0, y = 0, xx = 0, xy = 0;
@@ -155,7 +148,13 @@ AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Con
       progress.Update(++done, fmt::format("L = {}", length));
     }
     for (Timed& timed : rows) {
-      const double flops = CountedFlops(options, timed.row.exact, length, timed.row.features);
+      const double flops = attention::FindKind(timed.options.attention)
+                               .Flops({.batch = options.batch,
+                                       .heads = options.heads,
+                                       .kv_heads = options.heads,
+                                       .dim = options.dim,
+                                       .value_dim = options.dim},
+                                      length, timed.options, options.backward);
       timed.row.gflops = flops / timed.row.seconds / 1e9;
       bench.rows.push_back(std::move(timed.row));
     }

@@ -56,13 +56,6 @@ struct AttentionBench {
   reports::Plot ToPlot() const;
 };
 
-// Floating-point operations that count: linear attention 8·L·m·d a head forward (four products) and
-// 24·L·m·d with gradients (twelve); exact attention 4·L²·d and 14·L²·d, half of it when causal.
-// m counts as the rows of ω whatever the map and the projection; what a kernel does besides does
-// not count.
-double CountedFlops(const AttentionBenchOptions& options, bool exact, int64_t length,
-                    int64_t features);
-
 AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Context& context);
 
 // The exponent of y ∝ x^exponent by least squares on logarithms; empty for fewer than two points.

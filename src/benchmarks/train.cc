@@ -61,16 +61,17 @@ double CountedTrainFlops(const ModelConfig& model, int64_t batch, int64_t length
   const int64_t layer =
       2 * model.width * model.width + 2 * model.width * kv_width + 2 * model.width * model.ff;
   const int64_t multiplied = model.layers * layer + model.vocab * model.width;
-  const attention::Kind& kind = attention::FindKind(model.attention);
-  const bool exact = &kind == &attention::FindKind("exact");
-  const double attention = exact || kind.TakesPlan()
-                               ? CountedFlops({.batch = batch,
-                                               .heads = model.heads,
-                                               .dim = model.width / model.heads,
-                                               .causal = model.causal,
-                                               .backward = true},
-                                              exact, length, model.features.features)
-                               : 0;
+  AttentionOptions options{.attention = model.attention, .causal = model.causal};
+  options.features = model.features;
+  options.kind_options = model.kind_options;
+  const int64_t dim = model.width / model.heads;
+  const double attention = attention::FindKind(model.attention)
+                               .Flops({.batch = batch,
+                                       .heads = model.heads,
+                                       .kv_heads = kv_heads,
+                                       .dim = dim,
+                                       .value_dim = dim},
+                                      length, options, /*backward=*/true);
   return 6.0 * static_cast<double>(multiplied) * static_cast<double>(batch * length) +
          static_cast<double>(model.layers) * attention;
 }

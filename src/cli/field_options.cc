@@ -16,7 +16,10 @@ std::string Placeholder(const Field& field) {
   if (const auto* name = std::get_if<NameField>(&field.value))
     return ChoicePlaceholder(name->names);
   if (const auto* text = std::get_if<TextField>(&field.value)) return std::string(text->holds);
-  return std::holds_alternative<IntegerField>(field.value) ? "N" : "X";
+  return std::holds_alternative<IntegerField>(field.value) ||
+                 std::holds_alternative<EntryField>(field.value)
+             ? "N"
+             : "X";
 }
 
 }  // namespace

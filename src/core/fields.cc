@@ -24,11 +24,14 @@ class Reader {
       : who_(std::move(who)), given_(std::move(given)), json_(json) {}
 
   void operator()(const IntegerField& field) const {
-    const bool fits = json_.is_number_integer() &&
-                      (!json_.is_number_unsigned() || json_.get<uint64_t>() <= INT64_MAX);
-    if (!fits || json_.get<int64_t>() < field.least || json_.get<int64_t>() > field.most)
-      Fail(fmt::format("a whole number from {} to {}", field.least, field.most));
-    *field.value = json_.get<int64_t>();
+    *field.value = Integer(field.least, field.most);
+  }
+  void operator()(const EntryField& field) const {
+    if (json_.is_null()) {
+      field.entries->erase(std::string(field.name));
+    } else {
+      field.entries->insert_or_assign(std::string(field.name), Integer(field.least, field.most));
+    }
   }
   void operator()(const NumberField& field) const {
     *field.value = Number(field.least, field.most);
@@ -59,6 +62,13 @@ class Reader {
   size_t Place(std::span<const std::string_view> names) const {
     if (!json_.is_string()) Fail("a name");
     return FindName(json_.get_ref<const std::string&>(), names, who_);
+  }
+  int64_t Integer(int64_t least, int64_t most) const {
+    const bool fits = json_.is_number_integer() &&
+                      (!json_.is_number_unsigned() || json_.get<uint64_t>() <= INT64_MAX);
+    if (!fits || json_.get<int64_t>() < least || json_.get<int64_t>() > most)
+      Fail(fmt::format("a whole number from {} to {}", least, most));
+    return json_.get<int64_t>();
   }
   double Number(double least, double most) const {
     if (!json_.is_number() || !(json_.get<double>() >= least && json_.get<double>() <= most))
@@ -97,7 +107,11 @@ Json FieldsToJson(const std::vector<Field>& fields) {
   Json json = Json::object();
   for (const Field& field : fields) {
     Json& to = json[std::string(field.key)];
-    std::visit(Overloaded{[&](const OptionalNumberField& f) {
+    std::visit(Overloaded{[&](const EntryField& f) {
+                            const auto found = f.entries->find(f.name);
+                            to = found == f.entries->end() ? Json(nullptr) : Json(found->second);
+                          },
+                          [&](const OptionalNumberField& f) {
                             to = *f.value ? Json(**f.value) : Json(nullptr);
                           },
                           [&](const SharedNumberField& f) {
@@ -142,6 +156,7 @@ void FieldsFromJson(std::string_view who, const Json& json, const std::vector<Fi
 
 void FieldFromText(std::string_view who, const std::string& text, const Field& field) {
   const bool number = std::holds_alternative<IntegerField>(field.value) ||
+                      std::holds_alternative<EntryField>(field.value) ||
                       std::holds_alternative<NumberField>(field.value) ||
                       std::holds_alternative<OptionalNumberField>(field.value) ||
                       std::holds_alternative<SharedNumberField>(field.value);

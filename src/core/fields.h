@@ -4,6 +4,8 @@
 #define FAVOR_CORE_FIELDS_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +21,11 @@ namespace favor {
 
 struct IntegerField {
   int64_t* value;
+  int64_t least, most;
+};
+struct EntryField {  // a whole number of a map by name; null: not in the map
+  std::map<std::string, int64_t, std::less<>>* entries;
+  std::string_view name;
   int64_t least, most;
 };
 struct NumberField {
@@ -58,8 +65,8 @@ ChoiceField Choice(Enum& value) {
 struct Field {
   std::string_view key;  // "kv_heads"; the option is --kv-heads
   std::string_view help;
-  std::variant<IntegerField, NumberField, OptionalNumberField, SharedNumberField, ChoiceField,
-               NameField, FlagField, TextField>
+  std::variant<IntegerField, EntryField, NumberField, OptionalNumberField, SharedNumberField,
+               ChoiceField, NameField, FlagField, TextField>
       value;
   // Written only if it is not the default, so that older versions of favor read the files of those
   // who do not use it.

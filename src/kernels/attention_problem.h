@@ -25,7 +25,8 @@ struct AttentionProblem {
   ConstView mask;  // f32 [batch, kv_heads, key_length], 0: the key does not exist; none: all do
   int64_t batch, heads, kv_heads, query_length, key_length, dim, value_dim;
   bool causal = false;    // query i sees keys 0 … before + i
-  int64_t before = 0;     // keys that come before the first query of a causal call
+  int64_t before = 0;     // keys that come before the first query: query i stands at key before + i
+  int64_t window = -1;    // ≥ 0: a query sees keys at most that far from its own place
   double scale = 1;       // of q·k
   bool normalize = true;  // false: sums without the division
   int64_t chunk = kDefaultChunk;

@@ -20,6 +20,15 @@ void ExactAttention(const AttentionArguments& a, const Context& context);
 void ExactAttentionBackward(const AttentionGradients& a, const Context& context);
 }  // namespace cpu
 
+// Floating-point operations of the products over `pairs` of a query and a key that it sees, per
+// group: q·k and P·v forward; with the backward pass also q·k again, dO·v, and the sums of the
+// three gradients.
+inline double ExactFlops(int64_t groups, double pairs, int64_t dim, int64_t value_dim,
+                         bool backward) {
+  const auto d = static_cast<double>(dim), dv = static_cast<double>(value_dim);
+  return static_cast<double>(groups) * pairs * 2 * (backward ? 4 * d + 3 * dv : d + dv);
+}
+
 inline void ExactAttention(const AttentionArguments& a, const Context& context) {
   Run<AttentionArguments>({.name = "exact attention",
                            .reference = reference::ExactAttention,

@@ -86,6 +86,12 @@ struct ExactHead {
   double scale = 1;
   bool causal = false;  // query i sees keys 0 … before + i
   int64_t before = 0;
+  int64_t window = -1;  // ≥ 0: only keys within that distance of before + i
+
+  // Without the mask: the keys that some query of a range sees (of one query: all of them), and
+  // the queries that see some key of a range.
+  RowRange KeysSeenBy(RowRange range) const;
+  RowRange QueriesSeeing(RowRange range) const;
 };
 ExactHead HeadOf(const AttentionProblem& problem, int64_t group);
 

@@ -10,6 +10,7 @@ namespace {
 
 AttentionOptions AttentionOptionsOf(const ModelConfig& config) {
   AttentionOptions options{.attention = config.attention, .causal = config.causal};
+  options.kind_options = config.kind_options;
   options.features = config.features;
   const int64_t dim = config.width / config.heads;
   // Frozen before any call: what suits queries and keys of variance 1, as they are at first.

@@ -1,9 +1,13 @@
 // What a model is made of: presets, and whether a config can be built.
 #include "models/config.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 #include "attention/kind.h"
 #include "core/error_text.h"
@@ -47,9 +51,16 @@ void models::ApplyPreset(std::string_view name, ModelConfig& config) {
 }
 
 std::string models::AttentionText(const ModelConfig& config) {
-  if (!attention::FindKind(config.attention).TakesPlan()) return config.attention + " attention";
-  return fmt::format("{} attention ({}, {} features)", config.attention, config.features.map,
-                     config.features.features);
+  const attention::Kind& kind = attention::FindKind(config.attention);
+  std::vector<std::string> facts;
+  if (kind.TakesPlan()) {
+    facts = {config.features.map, fmt::format("{} features", config.features.features)};
+  }
+  const std::vector<int64_t> values = attention::KindOptionValues(kind, config.kind_options);
+  for (size_t i = 0; i < values.size(); ++i)
+    facts.push_back(fmt::format("{} {}", kind.options()[i].name, values[i]));
+  return config.attention + " attention" +
+         (facts.empty() ? "" : fmt::format(" ({})", fmt::join(facts, ", ")));
 }
 
 std::span<const std::string_view> PresetNames() { return kPresetNames; }
@@ -74,7 +85,7 @@ void CheckConfig(const ModelConfig& config) {
     Throw(ErrorCode::kInvalidOption, "max_length",
           "given 0 with learned positions, expected their number (training fills it in), or other "
           "positions");
-  FindName(config.attention, AttentionNames(), "attention");
+  attention::KindOptionValues(attention::FindKind(config.attention), config.kind_options);
   CheckRange("norm_epsilon", config.norm_epsilon, models::kLeastEpsilon, 1.0);
   CheckRange("embedding_scale", config.embedding_scale.value_or(1), models::kLeastScale,
              models::kMostScale);

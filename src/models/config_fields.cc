@@ -1,5 +1,6 @@
 #include "models/config_fields.h"
 
+#include "attention/option_fields.h"
 #include "core/json.h"
 #include "favor/attention.h"
 #include "features/option_fields.h"
@@ -29,6 +30,7 @@ std::vector<Field> ChosenFields(ModelConfig& c) {
       {"convolution", "Taps of short convolutions of queries, keys and values; 0: none",
        IntegerField{&c.convolution, 0, kMaxTaps}},
   };
+  for (Field& field : attention::OptionFields(c.kind_options)) fields.push_back(std::move(field));
   for (Field& field : features::OptionFields(c.features)) fields.push_back(std::move(field));
   return fields;
 }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "attention/kind.h"
 #include "benchmarks/sgemm.h"
 
 namespace favor::benchmarks {
@@ -16,15 +17,26 @@ TEST(Bench, FitsExponents) {
 }
 
 TEST(Bench, CountsOperations) {
-  AttentionBenchOptions options{.batch = 2, .heads = 3, .dim = 5, .features = 7};
-  EXPECT_EQ(CountedFlops(options, false, 11, 7), 2 * 3 * 8.0 * 11 * 7 * 5);
-  EXPECT_EQ(CountedFlops(options, true, 11, 0), 2 * 3 * 4.0 * 11 * 11 * 5);
-  options.causal = true;
-  EXPECT_EQ(CountedFlops(options, false, 11, 7), 2 * 3 * 8.0 * 11 * 7 * 5);
-  EXPECT_EQ(CountedFlops(options, true, 11, 0), 2 * 3 * 2.0 * 11 * 11 * 5);
-  options.backward = true;
-  EXPECT_EQ(CountedFlops(options, false, 11, 7), 2 * 3 * 24.0 * 11 * 7 * 5);
-  EXPECT_EQ(CountedFlops(options, true, 11, 0), 2 * 3 * 7.0 * 11 * 11 * 5);
+  const attention::CacheShape shape{
+      .batch = 2, .heads = 3, .kv_heads = 3, .dim = 5, .value_dim = 5};
+  const auto flops = [&](const std::string& kind, bool causal, bool backward) {
+    AttentionOptions options{.attention = kind, .causal = causal};
+    options.features.features = 7;
+    return attention::FindKind(kind).Flops(shape, 11, options, backward);
+  };
+  for (const bool causal : {false, true}) {
+    EXPECT_EQ(flops("linear", causal, false), 2 * 3 * 8.0 * 11 * 7 * 5);
+    EXPECT_EQ(flops("linear", causal, true), 2 * 3 * 24.0 * 11 * 7 * 5);
+  }
+  EXPECT_EQ(flops("exact", false, false), 2 * 3 * 4.0 * 11 * 11 * 5);
+  EXPECT_EQ(flops("exact", true, false), 2 * 3 * 2.0 * 11 * 11 * 5);
+  EXPECT_EQ(flops("exact", true, true), 2 * 3 * 7.0 * 11 * 11 * 5);
+  EXPECT_EQ(flops("identity", false, true), 0);
+  // A map without ω has as many features as its formula makes: 1 + d.
+  AttentionOptions taylor;
+  taylor.features = {.map = "taylor1", .features = 7};
+  EXPECT_EQ(attention::FindKind("linear").Flops(shape, 11, taylor, false),
+            2 * 3 * 8.0 * 11 * 6 * 5);
 }
 
 TEST(Bench, MeasuresEveryRowAndLine) {
@@ -45,10 +57,10 @@ TEST(Bench, MeasuresEveryRowAndLine) {
   ASSERT_EQ(bench.rows.size(), 9u);  // four ways at each length, exact at one
   for (const AttentionMeasurement& row : bench.rows) {
     EXPECT_TRUE(std::isfinite(row.seconds) && row.seconds > 0);
-    EXPECT_NEAR(
-        row.gflops,
-        CountedFlops(bench.options, row.exact, row.length, row.features) / row.seconds / 1e9,
-        1e-6 * row.gflops);
+    // Two heads of dim 8: seven products of half of L² pairs, or twelve of L·m.
+    const auto l = static_cast<double>(row.length), m = static_cast<double>(row.features);
+    const double flops = 2 * (row.exact ? 7 * l * l * 8 : 24 * l * m * 8);
+    EXPECT_NEAR(row.gflops, flops / row.seconds / 1e9, 1e-6 * row.gflops);
   }
   EXPECT_EQ(bench.rows[0].length, 32);  // sorted
   EXPECT_EQ(bench.lines.size(), 4u);

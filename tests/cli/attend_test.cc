@@ -40,6 +40,10 @@ TEST_F(AttendCommand, DoesWhatTheLibraryDoes) {
   ExpectSame({"--attention", "exact"}, {.attention = "exact"});
   ExpectSame({"--attention", "exact", "--causal", "--scale", "0.7"},
              {.attention = "exact", .causal = true, .scale = 0.7});
+  AttentionOptions window{.attention = "exact-window", .causal = true};
+  ExpectSame({"--attention", "exact-window", "--causal"}, window);
+  window.kind_options = {{"window", 2}};
+  ExpectSame({"--attention", "exact-window", "--causal", "--window", "2"}, window);
   ExpectSame({"--features", "12", "--seed", "5"}, {.features = {.features = 12}}, 5);
   ExpectSame({"--map", "oprf", "--oprf-a", "-0.1", "--causal", "--chunk", "4"},
              {.causal = true, .features = {.map = "oprf", .oprf_a = {-0.1}}, .chunk = 4});
@@ -109,6 +113,8 @@ TEST_F(AttendCommand, RefusesWhatDoesNotFit) {
               "belong to --attention linear");
   ExpectError(Run({"--attention", "exact", "--compat", "jax"}), 2, "belong to linear attention");
   ExpectError(Run({"--chunk", "0"}), 2, "--chunk");
+  ExpectError(Run({"--window", "3"}), 2, "given window, which 'linear' attention does not have");
+  ExpectError(Run({"--attention", "exact-window", "--window", "-3"}), 2, "--window: given '-3'");
   ExpectError(Run({"--matrix", dir_ / "out.npy"}), 2, "same file");
   ExpectError(Run({"--matrix", dir_ / "./out.npy"}), 2, "same file");
   ExpectError(Run({"--matrix", dir_ / "q.npy"}), 2, "overwrite an input");

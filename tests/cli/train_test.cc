@@ -192,17 +192,21 @@ TEST_F(TrainCommand, ResumesOnlyWithTheSameConfig) {
               "norm_epsilon: given 1e-05, but the run in '" + run_ + "' has 0.001");
   ExpectError(RunTool({"train", "--out", run_, "--resume", "--embedding-scale", "1"}), 2,
               "embedding_scale: given 1.0, but the run in '" + run_ + "' has null");
+  ExpectError(RunTool({"train", "--out", run_, "--resume", "--window", "4"}), 2,
+              "window: given 4, but the run in '" + run_ + "' has null");
   EXPECT_EQ(RunTool({"train", "--out", run_, "--resume", "--norm-epsilon", ".001"}).status, 0);
 }
 
 // What a report prints to repeat a run is what the tool understands.
 TEST_F(TrainCommand, ReportsPrintCommandsThatRun) {
   Train({"--no-tied", "--positions", "rotary", "--activation", "gelu-tanh", "--norm-epsilon",
-         "1e-3", "--embedding-scale", "1"});
+         "1e-3", "--embedding-scale", "1", "--attention", "exact-window", "--window", "5"});
   const std::string command = cli::CommandOf(train::ReadRunFolder(run_).config, dir_ / "again");
-  for (const char* option :
-       {" --no-tied", " --activation gelu-tanh", " --norm-epsilon 0.001", " --embedding-scale 1.0"})
+  for (const char* option : {" --no-tied", " --activation gelu-tanh", " --norm-epsilon 0.001",
+                             " --embedding-scale 1.0", " --attention exact-window", " --window 5"})
     EXPECT_NE(command.find(option), std::string::npos) << command;
+  const auto model = nlohmann::json::parse(ReadText(run_ + "/config.json"))["model"];
+  EXPECT_EQ(model["window"], 5);
   ASSERT_TRUE(command.starts_with("favor "));
   const ToolResult result = RunToolUnder(
       {"sh", "-c", "\"$0\" " + command.substr(6) + " --quiet --no-report --threads 1"}, {});
@@ -246,6 +250,8 @@ TEST_F(TrainCommand, RefusesWrongOptions) {
   ExpectError(RunTool(Words({"--length", "13"})), 2, "length: given 13, expected 12");
   ExpectError(RunTool(Words({"--max-length", "5"})), 2, "learned positions");
   ExpectError(RunTool(Words({"--task", "classify"})), 2, "expected causal");
+  ExpectError(RunTool(Words({"--window", "9"})), 2, "given window, which 'linear' attention does");
+  ExpectError(RunTool(Words({"--window", "-1"})), 2, "--window: given '-1'");
   ExpectError(RunTool(Words({"--epsilon", "0"})), 2, "--epsilon: given '0'");
   ExpectError(RunTool(Words({"--data", "/dev/zero"})), 1, "expected a file");
   ExpectError(RunTool(Words({"--data", dir_ / "b\xff.txt"})), 2, "UTF-8");

@@ -19,6 +19,7 @@ struct Config {
   std::string entry = "one";
   bool flag = true;
   std::string text;
+  std::map<std::string, int64_t, std::less<>> entries;
 
   std::vector<Field> Fields() {
     static constexpr std::string_view kEntries[] = {"one", "two"};
@@ -29,7 +30,8 @@ struct Config {
             {"layout", "", Choice(layout), /*sparse=*/true},
             {"entry", "", NameField{&entry, kEntries}},
             {"flag", "", FlagField{&flag}},
-            {"a_text", "", TextField{&text}}};
+            {"a_text", "", TextField{&text}},
+            {"window", "", EntryField{&entries, "window", 0, 9}, /*sparse=*/true}};
   }
   Json ToFile() {
     Config standard;
@@ -43,17 +45,20 @@ TEST(Fields, FilesHoldSparseOnesOnlyIfTheyChanged) {
             R"({"count":3,"shared":null,"entry":"one","flag":true,"a_text":""})");
   EXPECT_EQ(
       FieldsToJson(config.Fields()).dump(),
-      R"({"count":3,"number":0.5,"optional":null,"shared":null,"layout":"crop","entry":"one","flag":true,"a_text":""})");
+      R"({"count":3,"number":0.5,"optional":null,"shared":null,"layout":"crop","entry":"one","flag":true,"a_text":"","window":null})");
   config.number = 0.25;
   config.optional = 0;
   config.layout = Layout::kJoin;
+  config.entries = {{"window", 0}};
   const Json written = config.ToFile();
   EXPECT_EQ(
       written.dump(),
-      R"({"count":3,"number":0.25,"optional":0.0,"shared":null,"layout":"join","entry":"one","flag":true,"a_text":""})");
+      R"({"count":3,"number":0.25,"optional":0.0,"shared":null,"layout":"join","entry":"one","flag":true,"a_text":"","window":0})");
   Config back;
   FieldsFromJson("file", written, back.Fields());
   EXPECT_EQ(back.ToFile(), written);
+  FieldsFromJson("file", Json{{"window", nullptr}}, back.Fields());
+  EXPECT_TRUE(back.entries.empty());
 }
 
 TEST(Fields, ReadTheTextOfOptions) {
@@ -72,6 +77,9 @@ TEST(Fields, ReadTheTextOfOptions) {
   set("entry", "two");
   set("flag", "false");
   set("a_text", "7");
+  set("window", "8");
+  EXPECT_EQ(config.entries.at("window"), 8);
+  EXPECT_THROW(set("window", "10"), Error);
   EXPECT_EQ(config.count, 7);
   EXPECT_EQ(config.number, 0.125);
   EXPECT_EQ(config.optional, -0.5);

@@ -46,12 +46,13 @@ void ExpectSameAsParallel(const ModelConfig& config, int64_t length, int64_t pie
 }
 
 TEST(Decoder, TokenByTokenEqualsTheParallelPass) {
-  for (const char* attention : {"linear", "exact", "identity", "uniform"}) {
+  for (const char* attention : {"linear", "exact", "exact-window", "identity", "uniform"}) {
     for (const Positions positions :
          {Positions::kLearned, Positions::kSinusoidal, Positions::kRotary}) {
       for (const int64_t taps : {0, 3}) {
         ModelConfig config = DecoderConfig();
         config.attention = attention;
+        if (config.attention == "exact-window") config.kind_options = {{"window", 5}};
         config.positions = positions;
         config.max_length = 40;
         config.convolution = taps;
@@ -160,9 +161,10 @@ class DecoderFile : public testing::Test {
 };
 
 TEST_F(DecoderFile, GoesOnBitForBit) {
-  for (const char* attention : {"linear", "exact", "identity", "uniform"}) {
+  for (const char* attention : {"linear", "exact", "exact-window", "identity", "uniform"}) {
     ModelConfig config = DecoderConfig();
     config.attention = attention;
+    if (config.attention == "exact-window") config.kind_options = {{"window", 5}};
     config.convolution = 3;
     Model model(config, 1);
     Decoder decoder(model, context_);
@@ -188,13 +190,14 @@ TEST_F(DecoderFile, AnEarlierContextReplacesALongerOne) {
     for (size_t at = begin; at < end; at += piece)
       decoder.Read(std::span(tokens).subspan(at, std::min(piece, end - at)));
   };
-  for (const char* attention : {"linear", "exact", "uniform"}) {
+  for (const char* attention : {"linear", "exact", "exact-window", "uniform"}) {
     for (const Positions positions :
          {Positions::kRotary, Positions::kSinusoidal, Positions::kLearned}) {
       for (const size_t piece : {size_t{1}, size_t{40}, size_t{90}}) {
         SCOPED_TRACE(fmt::format("{} {}, {} at a time", attention, Name(positions), piece));
         ModelConfig config = DecoderConfig();
         config.attention = attention;
+        if (config.attention == "exact-window") config.kind_options = {{"window", 7}};
         config.positions = positions;
         config.max_length = 90;
         config.convolution = 3;
@@ -239,7 +242,6 @@ TEST_F(DecoderFile, RefusesDamageAndOtherModels) {
   EXPECT_THROW(decoder.Load(dir_ / "none"), Error);
 }
 
-// Names and shapes of weights do not tell these apart.
 // Rows that convolutions still reach must all be there.
 TEST_F(DecoderFile, TailsOfConvolutionsMustBeWhole) {
   ModelConfig config = DecoderConfig();
@@ -265,13 +267,14 @@ TEST_F(DecoderFile, TailsOfConvolutionsMustBeWhole) {
   });
 }
 
+// Names and shapes of weights do not tell these apart.
 TEST_F(DecoderFile, EveryOptionMakesAnotherModel) {
-  const ModelConfig config = DecoderConfig();
-  Model model(config, 1);
-  Decoder decoder(model, context_);
-  decoder.Read(Tokens(5, 23));
-  decoder.Save(dir_ / "context");
+  ModelConfig config = DecoderConfig();
   const auto refused = [&](const auto& change) {
+    Model model(config, 1);
+    Decoder decoder(model, context_);
+    decoder.Read(Tokens(5, 23));
+    decoder.Save(dir_ / "context");
     ModelConfig changed = config;
     change(changed);
     Model other(changed, 1);
@@ -290,6 +293,10 @@ TEST_F(DecoderFile, EveryOptionMakesAnotherModel) {
   EXPECT_TRUE(refused([](auto& c) { c.features.shared_omega = true; }));
   EXPECT_TRUE(refused([](auto& c) { c.features.omega_norm = OmegaNorm::kSqrtD; }));
   EXPECT_TRUE(refused([](auto& c) { c.features.map = "relu"; }));
+  config.attention = "exact-window";
+  config.kind_options = {{"window", 9}};
+  EXPECT_FALSE(refused([](auto&) {}));
+  EXPECT_TRUE(refused([](auto& c) { c.kind_options = {{"window", 8}}; }));
 }
 
 TEST(Decoder, RefusesWhatItCannotRead) {

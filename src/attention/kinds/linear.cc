@@ -182,6 +182,20 @@ class Linear : public Kind {
     return shape.batch * shape.heads * kernels::PrefixState::Bytes(width, shape.value_dim);
   }
 
+  // Four products of [length, m] forward: of ω and of values with features of keys and of queries;
+  // twelve with gradients.
+  double Flops(const CacheShape& shape, int64_t length, const AttentionOptions& options,
+               bool backward) const override {
+    const kernels::MapEntry* map = kernels::FindMap(options.features.map);
+    const int64_t features = options.plan                        ? options.plan->features()
+                             : map != nullptr && map->IsRowMap() ? map->Width(0, shape.dim)
+                                                                 : options.features.features;
+    const auto rows = static_cast<double>(shape.batch * shape.heads * length),
+               m = static_cast<double>(features),
+               dims = static_cast<double>(shape.dim + shape.value_dim);
+    return rows * m * dims * 4 * (backward ? 3 : 1);
+  }
+
   std::unique_ptr<Cache> MakeCache(const CacheShape& shape,
                                    const AttentionOptions& options) const override {
     return std::make_unique<LinearCache>(AttentionState(

@@ -1,12 +1,16 @@
 // favor attend: attention of queries to keys and values from files.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "attention/kind.h"
+#include "attention/option_fields.h"
 #include "cli/command.h"
 #include "cli/context_options.h"
 #include "cli/feature_options.h"
+#include "cli/field_options.h"
 #include "cli/files.h"
 #include "core/error_text.h"
 #include "core/json.h"
@@ -26,6 +30,7 @@ struct Arguments {
   bool center_keys = false, unnormalized = false, json = false;
   int64_t chunk = 60;
   AttentionOptions options;
+  FieldOptions kind_options;
   FeatureArguments features;
   ContextArguments run;
 };
@@ -55,6 +60,7 @@ void Run(Arguments& a) {
           "options of features and ω belong to --attention linear, not to {}", options.attention);
   }
   a.features.Read("attend");
+  a.kind_options.Apply(attention::OptionFields(options.kind_options));
   CheckGradients(a);
   CheckFiles("attend", {a.out, a.matrix, a.save_omega, a.grad_q, a.grad_k, a.grad_v},
              {a.q, a.k, a.v, a.mask, a.mean, a.features.omega(), a.grad_out});
@@ -124,6 +130,14 @@ void Run(Arguments& a) {
   }
 }
 
+// "exact: softmax, O(L²); linear: …"
+std::string KindsHelp() {
+  std::vector<std::string> kinds;
+  for (const AttentionKindInfo& kind : AttentionKinds())
+    kinds.push_back(fmt::format("{}: {}", kind.name, kind.summary));
+  return fmt::format("{}", fmt::join(kinds, "; "));
+}
+
 void Declare(Options& options, Arguments& a) {
   options.Path("--q", "Q.npy", a.q, "Queries: .npy, f16/f32/f64, [L,d], [H,L,d] or [B,H,L,d]")
       .Required();
@@ -132,8 +146,8 @@ void Declare(Options& options, Arguments& a) {
   options.Path("--v", "V.npy", a.v, "Values; their dim may differ").Required();
   options.Path("--out", "O.npy", a.out, "Where the output goes: f32 (f64 with --device reference)")
       .Required();
-  options.Choice("--attention", AttentionNames(), a.options.attention,
-                 "exact, linear, identity (out = v) or uniform (mean of values)");
+  options.Choice("--attention", AttentionNames(), a.options.attention, KindsHelp());
+  a.kind_options.Add(options, options.heading(), attention::OptionFields(a.options.kind_options));
   options.Flag("--causal", a.options.causal, "Query i sees keys 0 to i");
   options.Path("--key-mask", "M.npy", a.mask,
                "0 or false: the key does not exist; [L], [B,L] or [B,H,L]");

@@ -19,9 +19,9 @@ RowCounts ExactRows(const ExactHead& rows, RowRange range, const HeadOutput& out
   RowCounts counts;
   std::vector<double> scores(static_cast<size_t>(length)), sum(static_cast<size_t>(dv));
   for (int64_t i = range.begin; i < range.end; ++i) {
-    const int64_t visible = rows.causal ? rows.before + i + 1 : length;
+    const RowRange seen = rows.KeysSeenBy({i, i + 1});
     double largest = -INFINITY;
-    for (int64_t j = 0; j < visible; ++j) {
+    for (int64_t j = seen.begin; j < seen.end; ++j) {
       double dot = 0;
       for (int64_t c = 0; c < d; ++c)
         dot += ElementAt(rows.queries, i, c) * ElementAt(rows.keys, j, c);
@@ -32,7 +32,7 @@ RowCounts ExactRows(const ExactHead& rows, RowRange range, const HeadOutput& out
     const bool any = largest > -INFINITY;
     double denominator = 0;
     std::fill(sum.begin(), sum.end(), 0.0);
-    for (int64_t j = 0; any && j < visible; ++j) {
+    for (int64_t j = seen.begin; any && j < seen.end; ++j) {
       if (scores[static_cast<size_t>(j)] == -INFINITY) continue;  // masked: whatever it holds
       const double weight = std::exp(scores[static_cast<size_t>(j)] - largest);
       denominator += weight;
@@ -55,10 +55,11 @@ double Dot(const ConstView& a, int64_t i, const ConstView& b, int64_t j) {
 // P_ij and dS_ij; both 0 where the query does not see the key.
 struct Pair {
   Pair(const ExactHead& rows, const HeadGradients& gradients, int64_t i, int64_t j) {
-    const bool seen = (!rows.causal || j <= rows.before + i) &&
-                      (rows.mask == nullptr || rows.mask[j] != 0) &&
-                      gradients.log_sum[i] < INFINITY;
-    if (!seen) return;
+    const RowRange seen = rows.KeysSeenBy({i, i + 1});
+    const bool takes_part = j >= seen.begin && j < seen.end &&
+                            (rows.mask == nullptr || rows.mask[j] != 0) &&
+                            gradients.log_sum[i] < INFINITY;
+    if (!takes_part) return;
     weight = std::exp(rows.scale * Dot(rows.queries, i, rows.keys, j) - gradients.log_sum[i]);
     grad_score = weight * (Dot(gradients.grad_output, i, rows.values, j) + gradients.delta[i]);
   }

@@ -86,7 +86,7 @@ HWY_INLINE Floats Weight(Floats exponent, bool normalized) {
 // Queries along the lanes, keys stream past.
 RowCounts ExactQueryGradientsOnTarget(const ExactHead& rows, const HeadGradients& gradients,
                                       RowRange range, const Context& context) {
-  const int64_t length = rows.keys.size(0), d = rows.keys.size(1), dv = rows.values.size(1);
+  const int64_t d = rows.keys.size(1), dv = rows.values.size(1);
   const FloatTag tag;
   const Scratch<float> memory(context, (d + dv + 2 * kOtherRows + 2) * kLaneStep);
   float *q = memory.data(), *grad_output = q + d * kLaneStep;
@@ -105,9 +105,9 @@ RowCounts ExactQueryGradientsOnTarget(const ExactHead& rows, const HeadGradients
       delta[lane] = static_cast<float>(gradients.delta[first + lane]);
     }
     grad_queries.Clear();
-    const int64_t visible = rows.causal ? rows.before + first + lanes : length;
-    for (int64_t block = 0; block < visible; block += kOtherRows) {
-      const int64_t count = std::min(kOtherRows, visible - block);
+    const RowRange seen = rows.KeysSeenBy({first, first + lanes});
+    for (int64_t block = seen.begin; block < seen.end; block += kOtherRows) {
+      const int64_t count = std::min(kOtherRows, seen.end - block);
       keys.Load(block, count);
       values.Load(block, count);
       Multiply(keys.Rows(), q, kLaneStep, count, lanes, d, {scores, kLaneStep});
@@ -134,7 +134,7 @@ RowCounts ExactQueryGradientsOnTarget(const ExactHead& rows, const HeadGradients
 // Keys along the lanes, queries stream past.
 RowCounts ExactKeyGradientsOnTarget(const ExactHead& rows, const HeadGradients& gradients,
                                     RowRange range, const Context& context) {
-  const int64_t length = rows.queries.size(0), d = rows.keys.size(1), dv = rows.values.size(1);
+  const int64_t d = rows.keys.size(1), dv = rows.values.size(1);
   const FloatTag tag;
   const Scratch<float> memory(context, (d + dv + 2 * kOtherRows + 1) * kLaneStep);
   float *k = memory.data(), *v = k + d * kLaneStep;
@@ -157,21 +157,16 @@ RowCounts ExactKeyGradientsOnTarget(const ExactHead& rows, const HeadGradients& 
     }
     grad_keys.Clear();
     grad_values.Clear();
-    // The first query that sees a key of these lanes.
-    const int64_t seeing = rows.causal ? std::max<int64_t>(0, first - rows.before) : 0;
-    for (int64_t block = seeing; block < length; block += kOtherRows) {
-      const int64_t count = std::min(kOtherRows, length - block);
+    const RowRange seeing = rows.QueriesSeeing({first, first + lanes});
+    for (int64_t block = seeing.begin; block < seeing.end; block += kOtherRows) {
+      const int64_t count = std::min(kOtherRows, seeing.end - block);
       queries.Load(block, count);
       grad_output.Load(block, count);
       Multiply(queries.Rows(), k, kLaneStep, count, lanes, d, {scores, kLaneStep});
       Multiply(grad_output.Rows(), v, kLaneStep, count, lanes, dv, {grad_scores, kLaneStep});
       for (int64_t i = 0; i < count; ++i) {
         float* score = scores + i * kLaneStep;
-        if (rows.causal) {  // a query sees keys up to itself
-          const int64_t seen =
-              std::clamp<int64_t>(rows.before + block + i - first + 1, 0, kExactBlock);
-          std::fill(score + seen, score + kExactBlock, -INFINITY);
-        }
+        HideOutside(rows.KeysSeenBy({block + i, block + i + 1}), first, score);
         const Floats log_sum = hn::Set(tag, static_cast<float>(gradients.log_sum[block + i])),
                      delta = hn::Set(tag, static_cast<float>(gradients.delta[block + i]));
         for (int64_t lane = 0; lane < lanes; lane += Lanes()) {

@@ -21,7 +21,7 @@ constexpr int64_t kKeyBlock = 128;
 // are read where they are.
 RowCounts ExactOnTarget(const ExactHead& rows, RowRange range, const Context& context,
                         const HeadOutput& out) {
-  const int64_t length = rows.keys.size(0), d = rows.keys.size(1), dv = rows.values.size(1);
+  const int64_t d = rows.keys.size(1), dv = rows.values.size(1);
   constexpr int64_t kStep = RowStep(kExactBlock);
   const FloatTag tag;
   const Scratch<float> memory(context, (d + kKeyBlock + 2 * dv + 5) * kStep + RowStep(dv));
@@ -38,9 +38,9 @@ RowCounts ExactOnTarget(const ExactHead& rows, RowRange range, const Context& co
     LoadTransposed(rows.queries, first, queries, rows.scale, q);
     std::fill_n(sums, 2 * (dv + 1) * kStep, 0.0f);
     std::fill_n(maximum, kStep, -INFINITY);
-    const int64_t visible = rows.causal ? rows.before + first + queries : length;
-    for (int64_t block = 0; block < visible; block += kKeyBlock) {
-      const int64_t count = std::min(kKeyBlock, visible - block);
+    const RowRange seen = rows.KeysSeenBy({first, first + queries});
+    for (int64_t block = seen.begin; block < seen.end; block += kKeyBlock) {
+      const int64_t count = std::min(kKeyBlock, seen.end - block);
       Multiply(keys.Rows(block, count), q, kStep, count, queries, d, {scores, kStep});
       HideScores(rows, first, block, count, scores);
       for (int64_t column = 0; column < queries; column += Lanes()) {

@@ -77,17 +77,31 @@ HWY_INLINE void LoadTransposed(const ConstView& rows, int64_t begin, int64_t cou
   }
 }
 
-// Scores of keys [block, block + count), rows, and queries from `first` on, lanes: −∞ where the key
-// does not exist or comes later.
+// Scores of one row: −∞ in lanes outside of `shown`, a range of rows of which `first` is in lane 0.
+HWY_INLINE void HideOutside(RowRange shown, int64_t first, float* scores) {
+  const int64_t begin = std::clamp<int64_t>(shown.begin - first, 0, kExactBlock),
+                end = std::clamp<int64_t>(shown.end - first, begin, kExactBlock);
+  std::fill(scores, scores + begin, -INFINITY);
+  std::fill(scores + end, scores + kExactBlock, -INFINITY);
+}
+
+// Scores of keys [block, block + count), rows, and queries from `first` on, lanes: −∞ if the key
+// does not exist or the query does not see it.
 HWY_INLINE void HideScores(const ExactHead& rows, int64_t first, int64_t block, int64_t count,
                            float* scores) {
   constexpr int64_t kStep = RowStep(kExactBlock);
   for (int64_t j = 0; rows.mask != nullptr && j < count; ++j) {
     if (rows.mask[block + j] == 0) std::fill_n(scores + j * kStep, kExactBlock, -INFINITY);
   }
-  const int64_t own = first + rows.before;  // the key of the first lane
-  for (int64_t j = std::max<int64_t>(0, own + 1 - block); rows.causal && j < count; ++j)
-    std::fill_n(scores + j * kStep, std::min(kExactBlock, block + j - own), -INFINITY);
+  if (!rows.causal && rows.window < 0) return;
+  const auto hide = [&](int64_t begin, int64_t end) {
+    for (int64_t key = begin; key < end; ++key)
+      HideOutside(rows.QueriesSeeing({key, key + 1}), first, scores + (key - block) * kStep);
+  };
+  // All lanes see the keys between these two.
+  const int64_t last = std::min(first + kExactBlock, rows.queries.size(0)) - 1;
+  hide(block, std::min(block + count, rows.KeysSeenBy({last, last + 1}).begin));
+  hide(std::max(block, rows.KeysSeenBy({first, first + 1}).end), block + count);
 }
 
 }  // namespace favor::kernels::cpu::HWY_NAMESPACE

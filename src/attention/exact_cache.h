@@ -1,0 +1,60 @@
+// Keys and values of the tokens that a causal model has read, for exact attention: all of them, or
+// the last ones that a window still reaches.
+#ifndef FAVOR_ATTENTION_EXACT_CACHE_H_
+#define FAVOR_ATTENTION_EXACT_CACHE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "attention/cache.h"
+
+namespace favor::attention {
+
+// Keys or values, [batch, heads, tokens, dim]. Appending takes amortised constant time per token.
+class KeptTokens {
+ public:
+  KeptTokens(int64_t batch, int64_t heads, int64_t dim)
+      : batch_(batch), heads_(heads), dim_(dim), memory_({batch, 0, heads, dim}) {}
+
+  KeptTokens Clone() const;
+  void Append(const ConstView& rows);  // [batch, heads, length, dim]
+  void DropAllBut(int64_t last);
+  ConstView AsHeads() const;  // [batch, heads, tokens, dim]
+
+  int64_t tokens() const { return end_ - begin_; }
+  int64_t Bytes() const;
+
+  // As [batch · tokens, heads · dim].
+  void Store(const std::string& name, io::Safetensors& file) const;
+  void Load(const std::string& name, const io::Safetensors& file, int64_t tokens,
+            const std::string& who);
+
+ private:
+  int64_t batch_, heads_, dim_, begin_ = 0, end_ = 0;
+  Tensor memory_;  // [batch, capacity, heads, dim], tokens begin_ … end_ − 1 of it in use
+};
+
+class ExactCache : public Cache {
+ public:
+  // window < 0: none.
+  ExactCache(const CacheShape& shape, double scale, int64_t window = -1);
+
+  std::unique_ptr<Cache> Clone() const override;
+  void Attend(const AttentionInputs& inputs, View out, TallyEntry* tally,
+              const Context& context) override;
+  int64_t Bytes() const override { return keys_.Bytes() + values_.Bytes(); }
+  void Store(const std::string& prefix, io::Safetensors& file) const override;
+  void Load(const std::string& prefix, const io::Safetensors& file, int64_t tokens,
+            const std::string& who) override;
+
+ private:
+  CacheShape shape_;
+  double scale_;
+  int64_t window_;
+  KeptTokens keys_, values_;
+};
+
+}  // namespace favor::attention
+
+#endif  // FAVOR_ATTENTION_EXACT_CACHE_H_
