@@ -71,15 +71,16 @@ bench-cuda: configure-cuda  ## pack the benchmarks of CUDA kernels likewise (bui
 	@tools/step $(CUDA)/build.log cmake --build --preset cuda --target favor_tool favor_bench_cuda
 	@tools/pack_cuda $(CUDA)/pack-bench $(CUDA)/favor $(CUDA)/bench/favor_bench_cuda
 
-# What needs a debugger's patience adds minutes, not sights, under sanitizers: statistics, finite differences, crashes,
+# Left out under sanitizers, where they would add minutes and reach no other code: statistics, finite differences, long
+# trainings, crashes,
 # the commands of the docs.
-SLOW := LinearExactness|Memory|CentralDifferences|Crash|Docs|/on-|MapGradients.*/(abs|cos|elu|exp|gaussian|gelu|hyp|ide|oprf|reg|sgn|sig|tanh)
+SLOW := LinearExactness|Memory|CentralDifferences|Crash|Docs|/on-|MapGradients.*/(abs|cos|elu|exp|gaussian|gelu|hyp|ide|oprf|reg|sgn|sig|tanh)|Estimators|EveryOneRuns|IsRightForDimensions|ByHeart
 
 sanitize:  ## tests under the address and undefined-behaviour sanitizers
 	@tools/deps --clang
 	cmake --preset sanitize
-	cmake --build --preset sanitize --target test_core test_io test_data test_attention test_models test_cli favor_tool
-	ctest --preset sanitize -j $$(nproc) --progress -R '^(core|io|data|attention|models|cli)/' -E '$(SLOW)'
+	cmake --build --preset sanitize
+	ctest --preset sanitize -j $$(nproc) --progress -E '^package/|$(SLOW)'
 
 tsan:  ## tests with threads under the thread sanitizer
 	@tools/deps --clang
