@@ -55,6 +55,10 @@ struct AttentionOptions {
   // must outlive every call with these options.
   ConstView key_mask;
   bool reference = false;  // plain loops in double
+  // Forgetting, of causal linear attention: ℓ ≤ 0, [L], [H, L] or [B, H, L] with the heads of
+  // queries or of keys. Key j counts e^{ℓ_{j+1} + … + ℓ_i} times for query i. Borrowed like the
+  // mask; none: nothing is forgotten. With `reference` only, so far.
+  ConstView log_decay;
 
   // Linear attention only. A plan is a drawn map with one head for each query head; without one, it
   // is drawn by `features` from the context's seed. With the map oprf and no A among the options of
@@ -141,14 +145,15 @@ struct BackwardInputs {
   ConstView grad_out;  // of the loss with respect to `out`
 };
 struct AttentionGradients {
-  Tensor q, k, v;  // of the shapes of the arguments
+  Tensor q, k, v;    // of the shapes of the arguments
+  Tensor log_decay;  // [B, H, L] with the heads of queries; empty without forgetting
 };
 
 // Gradients of a loss with respect to q, k and v from its gradient with respect to the output.
 //
 //   favor::AttentionTrace trace;
 //   favor::Tensor out = favor::Attend(q, k, v, options, context, {.trace = &trace});
-//   auto [grad_q, grad_k, grad_v] =
+//   const favor::AttentionGradients gradients =
 //       favor::AttendBackward({q, k, v, out, grad_out}, options, context, &trace);
 //
 // Options are those of the forward call, `trace` what it traced (none: the forward pass is
@@ -162,6 +167,7 @@ AttentionGradients AttendBackward(const BackwardInputs& inputs, const AttentionO
 
 struct GradientViews {
   View q, k, v;
+  View log_decay = {};  // [B, H, L]; not wanted, or nothing is forgotten: none
 };
 
 // The same into memory of the caller, sharing none with the arguments or each other. After an error

@@ -24,6 +24,7 @@ Trace::Trace(const Call& call)
       frozen_mean(!call.key_mean.empty()),
       kind_options(call.kind_options),
       mask_hash(HashOf(call.problem.mask)),
+      decay_hash(HashOfNumbers(call.log_decay)),
       log_sum({call.problem.Groups(), call.problem.query_length}, DataType::kF64) {}
 
 void Forward(const Call& call, const ForwardTo& to, const Context& context) {
@@ -65,6 +66,7 @@ void AttendChecked(const attention::Call& call, const AttentionInputs& inputs,
                            {"k", k},
                            {"v", v},
                            {"key_mask", options.key_mask},
+                           {"log_decay", options.log_decay},
                            {"key_mean", options.key_mean}},
                           options.reference);
   attention::Trace traced;

@@ -12,6 +12,7 @@ void Forward(const Call& call, const ForwardTo& to, const Context& context);
 struct BackwardArrays {
   ConstView out, grad_out;  // of rank 4, like the gradients
   View grad_q, grad_k, grad_v;
+  View grad_log_decay = {};  // [batch, heads, key_length]; none: not wanted
 };
 void Backward(const Call& call, const Trace& trace, const BackwardArrays& arrays, TallyEntry* tally,
               const Context& context);

@@ -1,4 +1,6 @@
 // AttendBackward: checks, the trace, and the kind of attention.
+#include <vector>
+
 #include "attention/attend.h"
 #include "attention/check_outputs.h"
 #include "core/access.h"
@@ -25,6 +27,7 @@ void Backward(const Call& call, const Trace& trace, const BackwardArrays& arrays
                       .grad_q = arrays.grad_q,
                       .grad_k = arrays.grad_k,
                       .grad_v = arrays.grad_v,
+                      .grad_log_decay = arrays.grad_log_decay,
                       .tally = tally},
                      context);
   if (call.kind.ChecksWhileItWorks() && !call.reference) return;
@@ -68,6 +71,7 @@ void CheckTrace(const AttentionTrace& given, const attention::Call& call,
     refuse("key centring");
   if (trace.kind_options != call.kind_options) refuse("an option of the kind");
   if (trace.mask_hash != attention::HashOf(problem.mask)) refuse("the key mask");
+  if (trace.decay_hash != attention::HashOfNumbers(call.log_decay)) refuse("log_decay");
   if (trace.own == nullptr) return;
   if (const auto what = trace.own->Difference(options, context); !what.empty()) refuse(what);
 }
@@ -78,23 +82,30 @@ void AttendBackwardInto(const BackwardInputs& inputs, const AttentionOptions& op
                         const Context& context, const AttentionTrace* trace,
                         const GradientViews& gradients) {
   const auto& [q, k, v, out, grad_out] = inputs;
-  const auto& [grad_q, grad_k, grad_v] = gradients;
+  const auto& [grad_q, grad_k, grad_v, grad_log_decay] = gradients;
   const attention::Call call = attention::CheckCall({q, k, v}, options, context);
   if (options.compat != Compat::kNone)
     Throw(ErrorCode::kInvalidOption, kWho, "given compat, which has no gradients");
   CheckInput("out", out, call.output_shape);
   CheckInput("grad_out", grad_out, call.output_shape);
-  attention::CheckOutputs(
-      kWho,
-      {{"grad_q", grad_q, q.shape()}, {"grad_k", grad_k, k.shape()}, {"grad_v", grad_v, v.shape()}},
-      {{"q", q},
-       {"k", k},
-       {"v", v},
-       {"out", out},
-       {"grad_out", grad_out},
-       {"key_mask", options.key_mask},
-       {"key_mean", options.key_mean}},
-      options.reference);
+  std::vector<attention::NamedOutput> outputs = {
+      {"grad_q", grad_q, q.shape()}, {"grad_k", grad_k, k.shape()}, {"grad_v", grad_v, v.shape()}};
+  if (!grad_log_decay.empty()) {
+    if (call.log_decay.empty())
+      Throw(ErrorCode::kInvalidOption, kWho,
+            "the gradient of log_decay is wanted of a call without one");
+    outputs.push_back({"grad_log_decay", grad_log_decay, call.log_decay.shape()});
+  }
+  attention::CheckOutputs(kWho, outputs,
+                          {{"q", q},
+                           {"k", k},
+                           {"v", v},
+                           {"out", out},
+                           {"grad_out", grad_out},
+                           {"key_mask", options.key_mask},
+                           {"log_decay", options.log_decay},
+                           {"key_mean", options.key_mean}},
+                          options.reference);
   AttentionTrace own;
   if (trace == nullptr) {
     Tensor again(call.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
@@ -109,7 +120,8 @@ void AttendBackwardInto(const BackwardInputs& inputs, const AttentionOptions& op
                        .grad_out = grad_out.AsRank4(),
                        .grad_q = grad_q.AsRank4(),
                        .grad_k = grad_k.AsRank4(),
-                       .grad_v = grad_v.AsRank4()},
+                       .grad_v = grad_v.AsRank4(),
+                       .grad_log_decay = grad_log_decay},
                       tally.At(), context);
   if (tally.Read()[0].unusable == 0) return;
   attention::ExplainUnusable(call.problem);
@@ -120,9 +132,17 @@ void AttendBackwardInto(const BackwardInputs& inputs, const AttentionOptions& op
 AttentionGradients AttendBackward(const BackwardInputs& inputs, const AttentionOptions& options,
                                   const Context& context, const AttentionTrace* trace) {
   const DataType type = options.reference ? DataType::kF64 : DataType::kF32;
-  AttentionGradients gradients{Tensor(inputs.q.shape(), type), Tensor(inputs.k.shape(), type),
-                               Tensor(inputs.v.shape(), type)};
-  AttendBackwardInto(inputs, options, context, trace, {gradients.q, gradients.k, gradients.v});
+  AttentionGradients gradients{Tensor(inputs.q.shape(), type),
+                               Tensor(inputs.k.shape(), type),
+                               Tensor(inputs.v.shape(), type),
+                               {}};
+  GradientViews views{gradients.q, gradients.k, gradients.v};
+  if (options.log_decay.data() != nullptr) {
+    const ConstView q = inputs.q.AsRank4();
+    gradients.log_decay = Tensor({q.size(0), q.size(1), q.size(2)}, type);
+    views.log_decay = gradients.log_decay;
+  }
+  AttendBackwardInto(inputs, options, context, trace, views);
   return gradients;
 }
 

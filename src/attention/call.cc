@@ -1,7 +1,9 @@
 #include "attention/call.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <utility>
 
 #include "attention/kind.h"
 #include "core/element.h"
@@ -100,6 +102,39 @@ double LargestFinite(std::string_view name, const ConstView& array, const ConstV
   return largest;
 }
 
+// [L], [H, L] or [B, H, L], H of queries or of keys, as f64 [batch, heads, length]; throws unless
+// it fits.
+Tensor ExpandLogDecay(const ConstView& given, const AttentionProblem& problem) {
+  constexpr std::string_view kName = "log_decay";
+  const int rank = given.rank();
+  const int64_t length = problem.key_length;
+  if (given.device().type != DeviceType::kCpu)
+    Throw(ErrorCode::kUnavailable, kName, "given an array on {}, expected one on the cpu",
+          Name(given.device()));
+  const int64_t rows = rank >= 2 ? given.size(rank - 2) : 1;
+  const bool fits = rank >= 1 && rank <= 3 && given.size(rank - 1) == length &&
+                    (rank < 2 || rows == problem.heads || rows == problem.kv_heads) &&
+                    (rank < 3 || given.size(0) == problem.batch);
+  if (!fits) {
+    Throw(ErrorCode::kInvalidData, kName, "given shape {}, expected [{}], [{}, {}] or [{}, {}, {}]",
+          given.shape().ToString(), length, problem.heads, length, problem.batch, problem.heads,
+          length);
+  }
+  Tensor expanded({problem.batch, problem.heads, length}, DataType::kF64);
+  for (int64_t group = 0; group < problem.Groups(); ++group) {
+    ConstView row = rank == 3 ? given.At(problem.Batch(group)) : given;
+    if (rank >= 2) row = row.At(problem.Head(group) / (problem.heads / rows));
+    double* to = expanded.Data<double>() + group * length;
+    Copy(row, View(to, {length}));
+    for (int64_t i = 0; i < length; ++i) {
+      if (!(to[i] <= 0 && to[i] >= kernels::kLeastLogDecay))
+        Throw(ErrorCode::kInvalidData, kName, "given {} at {}, expected {:.0e} to 0", to[i], i,
+              kernels::kLeastLogDecay);
+    }
+  }
+  return expanded;
+}
+
 void ExplainNorms(std::string_view name, const ConstView& rows, const ConstView& mask,
                   double scale) {
   const double largest = LargestFinite(name, rows, mask),
@@ -160,6 +195,13 @@ uint64_t HashOf(const ConstView& mask) {
         hash = (hash ^ (values[i] != 0 ? 1 : 2)) * 0x100000001b3;
     }
   }
+  return hash;
+}
+
+uint64_t HashOfNumbers(const Tensor& numbers) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (int64_t i = 0; i < (numbers.empty() ? 0 : numbers.shape().Elements()); ++i)
+    hash = (hash ^ std::bit_cast<uint64_t>(numbers.Data<double>()[i])) * 0x100000001b3;
   return hash;
 }
 
@@ -233,6 +275,17 @@ Call CheckCall(const AttentionInputs& inputs, const AttentionOptions& options,
     Throw(ErrorCode::kInvalidOption, "scale", "given {}, expected a finite number", problem.scale);
   problem.mask = ExpandMask(options.key_mask, problem.batch, problem.kv_heads, problem.key_length,
                             call.own_mask);
+  if (options.log_decay.data() != nullptr) {
+    if (!call.kind.TakesPlan() || !problem.causal)
+      Throw(ErrorCode::kInvalidOption, "log_decay",
+            "given to {}{} attention, expected causal linear attention",
+            problem.causal ? "causal " : "", call.kind.name());
+    if (!options.reference)
+      Throw(ErrorCode::kUnavailable, "log_decay",
+            "given to fast kernels, which do not forget in this version: expected the reference");
+    call.log_decay = ExpandLogDecay(options.log_decay, problem);
+    problem.log_decay = std::as_const(call.log_decay).view();
+  }
   call.kind_options = KindOptionValues(call.kind, options.kind_options);
   call.kind.Complete(options, context, call);
   return call;

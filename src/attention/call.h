@@ -29,7 +29,8 @@ struct Call {
   // Options of the kind alone, in the order in which it declares them.
   std::vector<int64_t> kind_options;
 
-  Tensor own_mask;  // what problem.mask points to, if it is not the caller's memory
+  Tensor own_mask;   // what problem.mask points to, if it is not the caller's memory
+  Tensor log_decay;  // what problem.log_decay points to
 };
 
 // Shapes and options: throws kInvalidData or kInvalidOption. What the numbers in the arrays are is
@@ -48,6 +49,7 @@ void ExplainValues(const ConstView& values, const ConstView& mask, std::string_v
 ConstView ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_heads, int64_t length,
                      Tensor& own);
 uint64_t HashOf(const ConstView& mask);  // tells masks apart
+uint64_t HashOfNumbers(const Tensor& numbers);
 
 // A mean of [d], or of one row for each of a divisor of `heads`, as f64 [1, heads, d]; throws
 // unless it fits.

@@ -37,6 +37,7 @@ struct BackwardTo {
   ConstView out, grad_out;
   ConstView delta;  // f64 [batch · heads, query_length]: −dO·O, 0 if not normalised
   View grad_q, grad_k, grad_v;
+  View grad_log_decay;  // [batch, heads, key_length]; none: not wanted
   TallyEntry* tally;
 
   kernels::AttentionGradients Gradients(const kernels::AttentionProblem& problem) const {
@@ -48,6 +49,7 @@ struct BackwardTo {
             .grad_q = grad_q,
             .grad_k = grad_k,
             .grad_v = grad_v,
+            .grad_log_decay = grad_log_decay,
             .tally = tally};
   }
 };

@@ -33,7 +33,7 @@ struct Trace {
   double scale = 0;
   bool center_keys = false, frozen_mean = false;
   std::vector<int64_t> kind_options;
-  uint64_t mask_hash = 0;
+  uint64_t mask_hash = 0, decay_hash = 0;
 
   Tensor log_sum;  // f64 [batch · heads, query length]; see kernels::AttentionArguments
   std::unique_ptr<const KindTrace> own;

@@ -23,6 +23,10 @@ struct AttentionProblem {
   ConstView k;     // [batch, kv_heads, key_length, dim]
   ConstView v;     // [batch, kv_heads, key_length, value_dim]
   ConstView mask;  // f32 [batch, kv_heads, key_length], 0: the key does not exist; none: all do
+  // Forgetting, in causal linear attention: f64 [batch, heads, key_length], ≤ 0. Key j counts
+  // e^{ℓ_{j+1} + … + ℓ_i} times for query i; none: nothing is forgotten. ℓ of keys that do not
+  // exist counts as 0.
+  ConstView log_decay;
   int64_t batch, heads, kv_heads, query_length, key_length, dim, value_dim;
   bool causal = false;    // query i sees keys 0 … before + i
   int64_t before = 0;     // keys that come before the first query: query i stands at key before + i
@@ -48,7 +52,14 @@ struct AttentionProblem {
   const float* Mask(int64_t group) const {
     return mask.empty() ? nullptr : OfKeys(mask, group).Data<float>();
   }
+  // [key_length], or null if nothing is forgotten.
+  const double* LogDecay(int64_t group) const {
+    return log_decay.empty() ? nullptr : OfQueries(log_decay, group).Data<double>();
+  }
 };
+
+// The least ℓ: e^ℓ is 0 long before.
+constexpr double kLeastLogDecay = -1e6;
 
 // A forward call. log_sum is what a backward call needs of each row: log Σ_j K(q, k_j), normalisers
 // included; 0 if not normalised; +∞ where the output row is 0 by definition.
@@ -70,6 +81,7 @@ struct AttentionGradients {
   ConstView log_sum;        // of the forward call
   ConstView delta;          // f64 [batch · heads, query_length]: −dO·O, 0 if not normalised
   View grad_q, grad_k, grad_v;
+  View grad_log_decay;  // [batch, heads, key_length]; none: nothing is forgotten
   TallyEntry* tally;
 };
 

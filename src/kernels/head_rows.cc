@@ -20,7 +20,8 @@ LinearHead HeadOf(const AttentionProblem& problem, const LinearHeads& heads, int
                  .values = problem.OfKeys(problem.v, group),
                  .mask = problem.Mask(group),
                  .mean = mean,
-                 .sqrt_scale = sqrt_scale};
+                 .sqrt_scale = sqrt_scale,
+                 .log_decay = problem.LogDecay(group)};
   }
   return head;
 }
@@ -72,6 +73,10 @@ HeadGradients Turns::Rows(const AttentionGradients& call, int64_t turn, int64_t 
           .grad_queries = problem.OfQueries(call.grad_q, group),
           .grad_keys = problem.OfKeys(call.grad_k, group),
           .grad_values = problem.OfKeys(call.grad_v, group),
+          .grad_log_decay =
+              call.grad_log_decay.empty()
+                  ? View()
+                  : call.grad_log_decay.At(problem.Batch(group)).Range(0, problem.Head(group), 1),
           .add_to_keys = turn > 0};
 }
 

@@ -28,6 +28,13 @@ struct HeadKeys {
   const float* mask = nullptr;   // [length], 0: the key does not exist; null: all do
   const double* mean = nullptr;  // [dim] or null
   double sqrt_scale = 1;
+  const double* log_decay =
+      nullptr;  // [length], what each key makes the past forget; null: nothing
+
+  bool Exists(int64_t key) const { return mask == nullptr || mask[key] != 0; }
+  double LogDecay(int64_t key) const {
+    return log_decay != nullptr && Exists(key) ? log_decay[key] : 0;
+  }
 };
 
 struct HeadQueries {
@@ -64,6 +71,7 @@ struct HeadGradients {
   const double* delta = nullptr;    // [query length]: −dO·O, 0 when not normalised
   bool normalized = true;
   View grad_queries, grad_keys, grad_values;  // f32 or f64; null data: not wanted
+  View grad_log_decay;                        // [1, key length]; null data: not wanted
   bool add_to_keys = false;  // add to grad_keys and grad_values instead of storing there
 };
 

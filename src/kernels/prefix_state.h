@@ -28,6 +28,10 @@ struct PrefixState {
   double* s;            // [width, value_dim]
 
   bool IsEmpty() const { return *tokens == 0; }
+  // Every key counts e^log_decay times what it counted.
+  void Decay(double log_decay) const {
+    for (double& maximum : c) maximum += log_decay;
+  }
   static int64_t Bytes(int64_t width, int64_t value_dim) { return width * (value_dim + 2) * 8; }
 };
 

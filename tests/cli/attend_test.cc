@@ -168,6 +168,32 @@ TEST_F(AttendCommand, WritesGradients) {
   }
 }
 
+TEST_F(AttendCommand, ForgetsAndWritesItsGradient) {
+  const Tensor grad_out = Save("g.npy", {4, 9, 5});
+  Tensor decay({4, 9}, DataType::kF64);
+  for (int64_t i = 0; i < 36; ++i) decay.Data<double>()[i] = -0.1 * static_cast<double>(i % 5);
+  WriteNpy(dir_ / "d.npy", decay);
+  const ToolResult result =
+      Run({"--causal", "--device", "reference", "--features", "12", "--log-decay", dir_ / "d.npy",
+           "--grad-out", dir_ / "g.npy", "--grad-log-decay", dir_ / "gd.npy"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  AttentionOptions options{.causal = true, .reference = true, .features = {.features = 12}};
+  options.log_decay = decay;
+  const Context context;
+  const Tensor out = Attend(q_, k_, v_, options, context);
+  const Tensor want = AttendBackward({q_, k_, v_, out, grad_out}, options, context).log_decay;
+  const Tensor got = ReadNpy(dir_ / "gd.npy"), got_out = ReadNpy(dir_ / "out.npy");
+  ASSERT_EQ(got.shape(), want.shape());
+  for (int64_t i = 0; i < 36; ++i) EXPECT_EQ(got.Data<double>()[i], want.Data<double>()[i]);
+  for (int64_t i = 0; i < 4 * 9 * 5; ++i)
+    EXPECT_EQ(got_out.Data<double>()[i], out.Data<double>()[i]);
+  ExpectError(Run({"--causal", "--log-decay", dir_ / "d.npy"}), 1, "expected the reference");
+  ExpectError(Run({"--grad-out", dir_ / "g.npy", "--grad-log-decay", dir_ / "gd.npy"}), 2,
+              "given without --log-decay");
+  ExpectError(Run({"--device", "reference", "--log-decay", dir_ / "d.npy"}), 2,
+              "expected causal linear attention");
+}
+
 TEST_F(AttendCommand, RefusesGradientsThatDoNotFit) {
   Save("g.npy", {4, 9, 6});
   ExpectError(Run({"--grad-out", dir_ / "g.npy", "--grad-q", dir_ / "out_gq.npy"}), 1,

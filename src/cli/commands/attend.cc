@@ -25,7 +25,7 @@ constexpr std::string_view kDevices[] = {"cpu", "cuda", "reference"};
 
 struct Arguments {
   std::string q, k, v, out, matrix, mask, save_omega, mean;
-  std::string grad_out, grad_q, grad_k, grad_v;
+  std::string grad_out, grad_q, grad_k, grad_v, log_decay, grad_log_decay;
   std::string device = "cpu";
   bool center_keys = false, unnormalized = false, json = false;
   int64_t chunk = 60;
@@ -37,11 +37,14 @@ struct Arguments {
 
 // A gradient of the output and at least one place for what follows from it, or nothing.
 void CheckGradients(const Arguments& a) {
-  const bool wanted = !a.grad_q.empty() || !a.grad_k.empty() || !a.grad_v.empty();
+  const bool wanted =
+      !a.grad_q.empty() || !a.grad_k.empty() || !a.grad_v.empty() || !a.grad_log_decay.empty();
   if (wanted && a.grad_out.empty()) {
     Throw(ErrorCode::kInvalidOption, "attend",
-          "gradients of q, k or v follow from one of the output: give --grad-out G.npy");
+          "gradients of q, k, v or log_decay follow from one of the output: give --grad-out G.npy");
   }
+  if (!a.grad_log_decay.empty() && a.log_decay.empty())
+    Throw(ErrorCode::kInvalidOption, "attend: --grad-log-decay", "given without --log-decay");
   if (!wanted && !a.grad_out.empty()) {
     Throw(ErrorCode::kInvalidOption, "attend: --grad-out",
           "given without --grad-q, --grad-k or --grad-v: nothing would be written");
@@ -62,8 +65,9 @@ void Run(Arguments& a) {
   a.features.Read("attend");
   a.kind_options.Apply(attention::OptionFields(options.kind_options));
   CheckGradients(a);
-  CheckFiles("attend", {a.out, a.matrix, a.save_omega, a.grad_q, a.grad_k, a.grad_v},
-             {a.q, a.k, a.v, a.mask, a.mean, a.features.omega(), a.grad_out});
+  CheckFiles("attend",
+             {a.out, a.matrix, a.save_omega, a.grad_q, a.grad_k, a.grad_v, a.grad_log_decay},
+             {a.q, a.k, a.v, a.mask, a.mean, a.features.omega(), a.grad_out, a.log_decay});
   const Context context = a.run.Make();
   const Tensor q = ReadRows(a.q), k = ReadMaskedRows(a.k, !a.mask.empty()),
                v = ReadMaskedRows(a.v, !a.mask.empty());
@@ -74,6 +78,11 @@ void Run(Arguments& a) {
   if (!a.mask.empty()) {
     mask = ReadNpyMask(a.mask);
     options.key_mask = mask;
+  }
+  Tensor log_decay;
+  if (!a.log_decay.empty()) {
+    log_decay = ReadNpy(a.log_decay);
+    options.log_decay = log_decay;
   }
   options.center_keys = a.center_keys;
   if (!a.mean.empty()) {
@@ -103,6 +112,7 @@ void Run(Arguments& a) {
   if (!a.grad_q.empty()) WriteNpy(a.grad_q, gradients.q);
   if (!a.grad_k.empty()) WriteNpy(a.grad_k, gradients.k);
   if (!a.grad_v.empty()) WriteNpy(a.grad_v, gradients.v);
+  if (!a.grad_log_decay.empty()) WriteNpy(a.grad_log_decay, gradients.log_decay);
   WriteNpy(a.out, out);
 
   if (a.json) {
@@ -151,6 +161,9 @@ void Declare(Options& options, Arguments& a) {
   options.Flag("--causal", a.options.causal, "Query i sees keys 0 to i");
   options.Path("--key-mask", "M.npy", a.mask,
                "0 or false: the key does not exist; [L], [B,L] or [B,H,L]");
+  options.Path("--log-decay", "D.npy", a.log_decay,
+               "Forgetting: ℓ ≤ 0 of each token, [L], [H,L] or [B,H,L]; what came before it counts "
+               "e^ℓ times from then on (causal linear attention, --device reference so far)");
   options.Number("--scale", a.options.scale, "Scale of q·k").Default("1/√d");
   options.Flag("--unnormalized", a.unnormalized, "Sums without the division");
   a.features.Add(options);
@@ -174,6 +187,8 @@ void Declare(Options& options, Arguments& a) {
   options.Path("--grad-q", "GQ.npy", a.grad_q, "Where the gradient of q goes");
   options.Path("--grad-k", "GK.npy", a.grad_k, "Where the gradient of k goes");
   options.Path("--grad-v", "GV.npy", a.grad_v, "Where the gradient of v goes");
+  options.Path("--grad-log-decay", "GD.npy", a.grad_log_decay,
+               "Where the gradient of --log-decay goes, [B,H,L]");
   options.Integer("--chunk", {1, AttentionOptions::kMaxChunk}, a.chunk, "Rows of a causal chunk");
   options.Choice("--device", kDevices, a.device,
                  "cpu, or reference: plain loops in double (cuda has no attention yet)");

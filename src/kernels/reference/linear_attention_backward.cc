@@ -50,22 +50,28 @@ void Append(const RowFeatures& row, const std::vector<double>& value, double mul
   *state.tokens += 1;
 }
 
-// The gradient of a row whose weights read `state` with `value` and, for z, `multiple`: of x, times
-// the scale that made x.
-std::vector<double> ReadGradient(const HeadFeatures& head, const RowFeatures& row,
-                                 const std::vector<double>& value, double multiple, double scale,
-                                 const PrefixState& state) {
+// The gradient of a row whose weights read `state` with `value` and, for z, `multiple`.
+struct RowGradient {
+  std::vector<double> x;    // times the scale that made x
+  double log_weight = 0.0;  // of a number added to all exponents of the row
+};
+RowGradient ReadGradient(const HeadFeatures& head, const RowFeatures& row,
+                         const std::vector<double>& value, double multiple, double scale,
+                         const PrefixState& state) {
   const size_t width = row.exponents.size();
-  std::vector<double> grad_exponents(width, 0.0), grad_factors(width, 0.0), grad_x(row.x.size());
+  std::vector<double> grad_exponents(width, 0.0), grad_factors(width, 0.0);
+  RowGradient result{.x = std::vector<double>(row.x.size())};
   for (size_t r = 0; r < width && !state.IsEmpty(); ++r) {
     double gradient = multiple * state.z[r];
     for (size_t v = 0; v < value.size(); ++v) gradient += value[v] * state.s[r * value.size() + v];
     grad_factors[r] = std::exp(row.exponents[r] + state.c[r]) * gradient;
     grad_exponents[r] = grad_factors[r] * row.factors[r];
+    result.log_weight += grad_exponents[r];
   }
-  FeatureGradientOf(head, row.x.data(), grad_exponents.data(), grad_factors.data(), grad_x.data());
-  for (double& gradient : grad_x) gradient *= scale;
-  return grad_x;
+  FeatureGradientOf(head, row.x.data(), grad_exponents.data(), grad_factors.data(),
+                    result.x.data());
+  for (double& gradient : result.x) gradient *= scale;
+  return result;
 }
 
 // Σ_r w_r s_r for a key: its value's gradient.
@@ -86,42 +92,45 @@ void Store(const View& to, int64_t row, const std::vector<double>& values, bool 
   }
 }
 
-void StoreQuery(const LinearHead& head, const HeadGradients& gradients, int64_t index,
-                const PrefixState& state) {
+// Both return the gradient of a number added to all exponents of the row.
+double StoreQuery(const LinearHead& head, const HeadGradients& gradients, int64_t index,
+                  const PrefixState& state) {
   if (!Adjoint::Exists(gradients, index)) {
     Store(gradients.grad_queries, index,
           std::vector<double>(static_cast<size_t>(head.queries.queries.size(1)), 0.0), false);
-    return;
+    return 0;
   }
   const Adjoint adjoint(head, gradients, index);
-  Store(gradients.grad_queries, index,
-        ReadGradient(head.features, adjoint.features, adjoint.gradient, adjoint.delta,
-                     head.queries.sqrt_scale, state),
-        false);
+  const RowGradient gradient = ReadGradient(head.features, adjoint.features, adjoint.gradient,
+                                            adjoint.delta, head.queries.sqrt_scale, state);
+  Store(gradients.grad_queries, index, gradient.x, false);
+  return gradient.log_weight;
 }
 
-void StoreKey(const LinearHead& head, const HeadGradients& gradients, int64_t index,
-              const PrefixState& adjoint) {
+double StoreKey(const LinearHead& head, const HeadGradients& gradients, int64_t index,
+                const PrefixState& adjoint) {
   const HeadKeys& keys = head.keys;
-  if (keys.mask != nullptr && keys.mask[index] == 0) {
+  if (!keys.Exists(index)) {
     const auto zeros = [](int64_t count) {
       return std::vector<double>(static_cast<size_t>(count), 0.0);
     };
     Store(gradients.grad_keys, index, zeros(keys.keys.size(1)), gradients.add_to_keys);
     Store(gradients.grad_values, index, zeros(keys.values.size(1)), gradients.add_to_keys);
-    return;
+    return 0;
   }
   const RowFeatures key(head.features, keys.keys, index, keys.mean, keys.sqrt_scale);
-  Store(gradients.grad_keys, index,
-        ReadGradient(head.features, key, LoadRow(keys.values, index), 1, keys.sqrt_scale, adjoint),
-        gradients.add_to_keys);
+  const RowGradient gradient =
+      ReadGradient(head.features, key, LoadRow(keys.values, index), 1, keys.sqrt_scale, adjoint);
+  Store(gradients.grad_keys, index, gradient.x, gradients.add_to_keys);
   Store(gradients.grad_values, index, ReadValue(key, adjoint), gradients.add_to_keys);
+  return gradient.log_weight;
 }
 
 // The state of a key joins it, as in the forward pass.
 void AppendKey(const LinearHead& head, int64_t index, const PrefixState& state) {
   const HeadKeys& keys = head.keys;
-  if (keys.mask != nullptr && keys.mask[index] == 0) return;
+  if (!keys.Exists(index)) return;
+  state.Decay(keys.LogDecay(index));
   Append(RowFeatures(head.features, keys.keys, index, keys.mean, keys.sqrt_scale),
          LoadRow(keys.values, index), 1, state);
 }
@@ -144,17 +153,24 @@ void LinearAttentionBackward(const LinearGradients& a, const Context& context) {
       const HeadGradients rows = turns.Rows(a.call, turn, index);
       const StateTensors states(2, a.heads.features.width(), problem.value_dim);
       const PrefixState keys = states.views().At(0), adjoint = states.views().At(1);
+      // With G_t = ℓ_0 + … + ℓ_t, query t counts e^{G_t} and key t e^{−G_t} times; dℓ_s = Σ_{t≥s}
+      // dG_t.
+      std::vector<double> grad_sums(static_cast<size_t>(problem.key_length), 0.0);
       for (int64_t key = 0; key < problem.key_length; ++key) {
         AppendKey(head, key, keys);
-        if (problem.causal) StoreQuery(head, rows, key, keys);
+        if (problem.causal) grad_sums[static_cast<size_t>(key)] = StoreQuery(head, rows, key, keys);
       }
       for (int64_t row = 0; row < problem.query_length && !problem.causal; ++row) {
         StoreQuery(head, rows, row, keys);
         AppendQuery(head, rows, row, adjoint);
       }
+      double grad_decay = 0;
       for (int64_t row = problem.query_length - 1; row >= 0 && problem.causal; --row) {
         AppendQuery(head, rows, row, adjoint);
-        StoreKey(head, rows, row, adjoint);
+        grad_decay += grad_sums[static_cast<size_t>(row)] - StoreKey(head, rows, row, adjoint);
+        if (!rows.grad_log_decay.empty())
+          SetElement(rows.grad_log_decay, 0, row, head.keys.Exists(row) ? grad_decay : 0);
+        adjoint.Decay(head.keys.LogDecay(row));
       }
       for (int64_t key = 0; key < problem.key_length && !problem.causal; ++key)
         StoreKey(head, rows, key, adjoint);
