@@ -173,6 +173,11 @@ TEST_F(AttendCommand, ForgetsAndWritesItsGradient) {
   Tensor decay({4, 9}, DataType::kF64);
   for (int64_t i = 0; i < 36; ++i) decay.Data<double>()[i] = -0.1 * static_cast<double>(i % 5);
   WriteNpy(dir_ / "d.npy", decay);
+  ExpectError(Run({"--causal", "--log-decay", dir_ / "d.npy"}), 1, "expected the reference");
+  ExpectError(Run({"--grad-out", dir_ / "g.npy", "--grad-log-decay", dir_ / "gd.npy"}), 2,
+              "given without --log-decay");
+  ExpectError(Run({"--device", "reference", "--log-decay", dir_ / "d.npy"}), 2,
+              "expected causal linear attention");
   const ToolResult result =
       Run({"--causal", "--device", "reference", "--features", "12", "--log-decay", dir_ / "d.npy",
            "--grad-out", dir_ / "g.npy", "--grad-log-decay", dir_ / "gd.npy"});
@@ -187,11 +192,6 @@ TEST_F(AttendCommand, ForgetsAndWritesItsGradient) {
   for (int64_t i = 0; i < 36; ++i) EXPECT_EQ(got.Data<double>()[i], want.Data<double>()[i]);
   for (int64_t i = 0; i < 4 * 9 * 5; ++i)
     EXPECT_EQ(got_out.Data<double>()[i], out.Data<double>()[i]);
-  ExpectError(Run({"--causal", "--log-decay", dir_ / "d.npy"}), 1, "expected the reference");
-  ExpectError(Run({"--grad-out", dir_ / "g.npy", "--grad-log-decay", dir_ / "gd.npy"}), 2,
-              "given without --log-decay");
-  ExpectError(Run({"--device", "reference", "--log-decay", dir_ / "d.npy"}), 2,
-              "expected causal linear attention");
 }
 
 TEST_F(AttendCommand, RefusesGradientsThatDoNotFit) {
