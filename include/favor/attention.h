@@ -1,5 +1,5 @@
-// Attention: exact softmax, linear (random features), and the two baselines beside which every
-// accuracy figure belongs.
+// Attention: exact softmax, linear (random features), and the two baselines that every accuracy
+// figure should be compared with.
 //
 //   const favor::AttentionOptions options{.causal = true, .features = {.features = 256}};
 //   favor::Tensor out = favor::Attend(q, k, v, options, favor::Context());
@@ -8,8 +8,8 @@
 // (a divisor of their number), another length, and values another dim. The result has the shape of
 // q with the dim of v.
 //
-// All functions here may be called from several threads at a time, with one Context too, as long as
-// no call writes what another reads or writes. Every call uses all threads of its context.
+// All functions here may be called from several threads at a time, even with one Context, as long
+// as no call writes what another reads or writes. Every call uses all threads of its context.
 #ifndef FAVOR_ATTENTION_H_
 #define FAVOR_ATTENTION_H_
 
@@ -35,7 +35,7 @@ struct Trace;  // src/attention/trace.h
 struct State;  // src/attention/state_data.h
 }  // namespace attention
 
-// How public implementations compute, epsilons and key maxima included, to compare with them.
+// Which public implementation to follow, its epsilons and key maxima included, to compare with it.
 enum class Compat : uint8_t { kNone, kJax, kTorch };
 template <>
 inline constexpr auto kNamesOf<Compat> = std::to_array<std::string_view>({"none", "jax", "torch"});
@@ -49,10 +49,10 @@ struct AttentionOptions {
 
   std::string attention = "linear";  // a name of AttentionNames()
   bool causal = false;               // query i sees keys 0 … i; as many keys as queries
-  std::optional<double> scale;       // of q·k; default 1/√d
+  std::optional<double> scale;       // factor of q·k; default 1/√d
   bool renormalize = true;           // false: Σ_j K(q, k_j) v_j without the division
-  // 0: the key does not exist. [L], [B, L] or [B, H_kv, L]; none: all exist. Borrowed: the memory
-  // must outlive every call with these options.
+  // 0: the key does not exist. [L], [B, L] or [B, H_kv, L]; if none is given, all exist. Borrowed:
+  // the memory must outlive every call with these options.
   ConstView key_mask;
   bool reference = false;  // plain loops in double
   // Forgetting, of causal linear attention: ℓ ≤ 0, [L], [H, L] or [B, H, L] with the heads of
@@ -60,15 +60,16 @@ struct AttentionOptions {
   // mask; none: nothing is forgotten. With `reference` only, so far.
   ConstView log_decay;
 
-  // Linear attention only. A plan is a drawn map with one head for each query head; without one, it
-  // is drawn by `features` from the context's seed. With the map oprf and no A among the options of
-  // either, A comes from the statistics of the call: all queries and the keys that exist. Padded
-  // queries count too: for padded batches give an A.
+  // Linear attention only. A plan is a drawn map with one head for each query head; if none is
+  // given, it is drawn as `features` says from the context's seed. With the map oprf and no A among
+  // the options of either, A comes from the statistics of the call: all queries and the keys that
+  // exist. Padded queries count too: for padded batches give an A.
   FeatureOptions features;
   std::optional<FeaturePlan> plan;
 
   // Subtract a mean from keys: the same softmax, a smaller variance. The mean is frozen, [d] or one
-  // row for each head, borrowed as the mask is; none: that of this call's keys (not causal).
+  // row per head, borrowed as the mask is; if none is given, it is the mean of this call's keys
+  // (not causal).
   bool center_keys = false;
   ConstView key_mean;
 
@@ -98,8 +99,8 @@ struct AttentionReport {
 };
 
 // What a call keeps for its gradients: the logarithms of denominators, drawn features and, for
-// linear attention that is not causal, one state a head. Without it gradients cost a second forward
-// pass.
+// linear attention that is not causal, one state per head. Without it gradients cost a second
+// forward pass.
 class AttentionTrace {
  public:
   AttentionTrace();
@@ -107,7 +108,7 @@ class AttentionTrace {
   AttentionTrace(AttentionTrace&&) noexcept;
   AttentionTrace& operator=(AttentionTrace&&) noexcept;
 
-  int64_t Bytes() const;  // of memory that it holds
+  int64_t Bytes() const;  // memory that it holds
 
  private:
   friend struct internal::Access;
@@ -124,9 +125,9 @@ struct AttentionExtras {
 
 // Throws kInvalidData for arrays that do not fit or hold NaN or infinity (masked keys and values
 // may), kInvalidOption for options that exclude each other: a causal call refuses statistics of its
-// own data (a key mean, oprf's A), which would let the future leak; give frozen ones. Memory beyond
-// the arrays is independent of the length. The output is f32 (f64 with `reference`). After an error
-// the extras are as they were.
+// own data (a key mean, oprf's A), which would leak the future; give frozen ones. Memory beyond the
+// arrays is independent of the length. The output is f32 (f64 with `reference`). After an error the
+// extras are as they were.
 Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
               const Context& context, const AttentionExtras& extras = {});
 
@@ -134,15 +135,15 @@ struct AttentionInputs {
   ConstView q, k, v;
 };
 
-// The same into memory of the caller: f32 (f64 with `reference`), of the shape above, sharing none
-// with the arguments. After an error its contents are undefined.
+// The same, written to the caller's memory: f32 (f64 with `reference`), of the shape above, not
+// overlapping the arguments. After an error its contents are undefined.
 void AttendInto(const AttentionInputs& inputs, const AttentionOptions& options,
                 const Context& context, View out, const AttentionExtras& extras = {});
 
 struct BackwardInputs {
-  ConstView q, k, v;   // of the forward call
-  ConstView out;       // what it gave
-  ConstView grad_out;  // of the loss with respect to `out`
+  ConstView q, k, v;   // the arguments of the forward call
+  ConstView out;       // its result
+  ConstView grad_out;  // gradient of the loss with respect to `out`
 };
 struct AttentionGradients {
   Tensor q, k, v;    // of the shapes of the arguments
@@ -156,12 +157,12 @@ struct AttentionGradients {
 //   const favor::AttentionGradients gradients =
 //       favor::AttendBackward({q, k, v, out, grad_out}, options, context, &trace);
 //
-// Options are those of the forward call, `trace` what it traced (none: the forward pass is
+// Options are those of the forward call, `trace` is what it traced (if null, the forward pass is
 // computed again). Rows that are 0 by definition have no gradient. Constants: ω, a frozen key mean,
-// and oprf's A even where it came from the call's data; a key mean taken from the call's keys is
-// differentiated. Throws as Attend does; `compat` has no gradients. f32, or f64 with `reference`.
-// Memory beyond the arrays is independent of the length but for 16 bytes a query and, without a
-// trace, a second output.
+// and oprf's A even if it came from the call's data; a key mean taken from the call's keys is
+// differentiated. Throws as Attend does; `compat` has no gradients. The gradients are f32, or f64
+// with `reference`. Memory beyond the arrays is independent of the length except for 16 bytes per
+// query and, without a trace, a second output.
 AttentionGradients AttendBackward(const BackwardInputs& inputs, const AttentionOptions& options,
                                   const Context& context, const AttentionTrace* trace = nullptr);
 
@@ -170,14 +171,14 @@ struct GradientViews {
   View log_decay = {};  // [B, H, L]; not wanted, or nothing is forgotten: none
 };
 
-// The same into memory of the caller, sharing none with the arguments or each other. After an error
-// its contents are undefined.
+// The same, written to the caller's memory: the gradients must not overlap each other or the
+// arguments. After an error their contents are undefined.
 void AttendBackwardInto(const BackwardInputs& inputs, const AttentionOptions& options,
                         const Context& context, const AttentionTrace* trace,
                         const GradientViews& gradients);
 
-// The matrix whose product with V is the output, [.., L_q, L_k], by attending to one-hot values a
-// block of columns at a time.
+// The matrix whose product with V is the output, [.., L_q, L_k], computed by attending to one-hot
+// values, one block of columns at a time.
 Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options,
                        const Context& context);
 

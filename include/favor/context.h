@@ -1,5 +1,5 @@
 // Where and how work runs: device, number of threads, seed, scratch memory. One context may serve
-// many calls, also of several threads at a time; results never depend on its number of threads.
+// many calls, even from several threads at a time; results never depend on its number of threads.
 #ifndef FAVOR_CONTEXT_H_
 #define FAVOR_CONTEXT_H_
 
@@ -17,15 +17,15 @@ class Runtime;  // thread arena, stream and scratch pool (src/core/runtime.h)
 
 struct ContextOptions {
   int threads = 0;    // 0: all cores that this process may use
-  uint64_t seed = 0;  // of every random draw made on behalf of this context
-  Device device;      // that operations run on; a GPU has a stream of its own for each context
+  uint64_t seed = 0;  // for every random draw made on behalf of this context
+  Device device;      // runs the operations; on a GPU each context has a stream of its own
 };
 
 class Context {
  public:
   static constexpr int kMaxThreads = 1024;
 
-  // Throws kUnavailable for a GPU that is not there.
+  // Throws kUnavailable if the GPU does not exist.
   explicit Context(const ContextOptions& options = {});
   ~Context();
   Context(const Context&) = delete;
@@ -35,10 +35,10 @@ class Context {
   uint64_t seed() const;
   Device device() const;
 
-  // Returns when everything that was started on the device is done. Nothing to wait for on a CPU.
+  // Returns when everything that was started on the device is done. On a CPU it returns at once.
   void Wait() const;
   // Frees the scratch memory that is kept for the next calls (at most 256 MiB, and as much on a
-  // GPU, which is waited for).
+  // GPU). Waits for the GPU first.
   void ReleaseScratch() const;
 
  private:

@@ -1,9 +1,9 @@
 // Random features: a map φ with E[φ(x)·φ(y)] = K(x, y), so that attention with the kernel K costs
 // O(L).
 //
-//   favor::FeaturePlan plan = favor::FeaturePlan::Draw({.map = "positive", .features = 256}, heads,
-//   dim, seed); favor::Tensor phi = favor::Features(plan, x, context);   // [heads, length,
-//   plan.width()]
+//   const favor::FeatureOptions options{.map = "positive", .features = 256};
+//   favor::FeaturePlan plan = favor::FeaturePlan::Draw(options, heads, dim, seed);
+//   favor::Tensor phi = favor::Features(plan, x, context);   // [heads, length, plan.width()]
 //
 // φ_r(x) = exp(E_r(x) + plan.LogNormalizer(head)) · g_r(x): an exponent and a bounded factor.
 // Attention stabilises on the exponents; nothing here is stabilised.
@@ -40,13 +40,13 @@ struct FeatureOptions {
   friend bool operator==(const FeatureOptions&, const FeatureOptions&) = default;
 };
 
-// Of a name of Maps(); throws kInvalidOption for another, naming the nearest.
+// The map called `name` in Maps(); throws kInvalidOption for an unknown name, naming the nearest.
 const FeatureMapInfo& FindMap(std::string_view name);
 
 struct ProjectionInfo {
   std::string_view name;
   std::string_view summary;
-  std::string_view cost;  // of applying ω to one row
+  std::string_view cost;  // cost of applying ω to one row
 };
 std::span<const ProjectionInfo> Projections();
 
@@ -61,8 +61,8 @@ class FeaturePlan {
   // maps need a projection.
   static FeaturePlan Draw(const FeatureOptions& options, int64_t heads, int64_t dim, uint64_t seed,
                           uint64_t redraw = 0);
-  // With a given ω, [m, d] or [H, m, d], instead of a drawn one; options.features and projection
-  // are ignored.
+  // A plan with a given ω, [m, d] or [H, m, d], instead of a drawn one; options.features and
+  // projection are ignored.
   static FeaturePlan WithOmega(const FeatureOptions& options, int64_t heads, ConstView omega);
 
   int64_t heads() const;
@@ -78,10 +78,10 @@ class FeaturePlan {
   double LogNormalizer(int64_t head) const;
   double OprfA(int64_t head) const;  // 0 for other maps
 
-  // What E[φ(x)·φ(y)] is, for vectors of `dim` elements. Empty where no formula is known (√d norms
-  // of maps other than the exponential ones, or a given ω).
+  // E[φ(x)·φ(y)] for vectors of `dim` elements. Empty if no formula is known (√d norms of maps
+  // other than the exponential ones, or a given ω).
   std::optional<double> Kernel(std::span<const double> x, std::span<const double> y) const;
-  // E[(φ(x)·φ(y) − Kernel(x, y))²] over draws of ω; empty where no exact formula is known (Hadamard
+  // E[(φ(x)·φ(y) − Kernel(x, y))²] over draws of ω; empty if no exact formula is known (Hadamard
   // and Givens rows, generalized maps under orthogonal rows).
   std::optional<double> ExpectedMse(std::span<const double> x, std::span<const double> y) const;
 
@@ -94,23 +94,23 @@ class FeaturePlan {
 };
 
 // Exponents and factors of rows x ([L, d], [H, L, d] or [B, H, L, d]), written as [..., L, width].
-// f64 outputs are computed by the reference in double, f32 outputs by the fast kernels. x acts as
-// it is: attention passes q·d^(-1/4). All arrays lie on one device: on a GPU, they are f32 and the
-// context is on it too.
+// f64 outputs are computed by the reference in double, f32 outputs by the fast kernels. x is not
+// scaled here: attention passes q·d^(-1/4). All arrays lie on one device: on a GPU, they are f32
+// and the context is on that GPU too.
 void FeatureExponents(const FeaturePlan& plan, ConstView x, const Context& context, View exponents,
                       View factors);
 
-// grad_x from the gradients with respect to exponents and factors; the same types and shapes. f64
-// or f32.
+// grad_x from the gradients with respect to exponents and factors; the same types (f64 or f32) and
+// shapes.
 void FeatureExponentsBackward(const FeaturePlan& plan, ConstView x, ConstView grad_exponents,
                               ConstView grad_factors, const Context& context, View grad_x);
 
-// Unstabilised φ in f64. Throws kInvalidData where a value exceeds the range of f64.
+// Unstabilised φ in f64. Throws kInvalidData if a value exceeds the range of f64.
 Tensor Features(const FeaturePlan& plan, ConstView x, const Context& context);
 
 // The A that minimises the mean logarithm of oprf's second moment over all pairs of a query and a
-// key, one per head, from O(L) statistics; queries and keys as the map sees them (scaled). It must
-// be the same for queries and keys, and frozen before a causal call.
+// key, one A per head, from O(L) statistics; queries and keys are given as the map sees them
+// (scaled). It must be the same for queries and keys, and frozen before a causal call.
 std::vector<double> OptimalOprfA(ConstView queries, ConstView keys, const Context& context);
 // The same from the mean of ‖x + y‖².
 double OptimalOprfA(double mean_square_of_sum, int64_t dim);

@@ -1,4 +1,4 @@
-// Models put to use: a context that grows token by token, and the choice of the next token.
+// Generating with models: a prefix that grows token by token, and the choice of the next token.
 //
 //   favor::Decoder decoder(model, context);
 //   decoder.Read(favor::Prompt(vocabulary, trained.start, "In the beginning"));
@@ -25,13 +25,14 @@
 
 namespace favor {
 
-// It reads the model's weights and changes nothing there: several decoders of one model may be used
-// from several threads at once, each with a context of its own. Where the weights change (by a
-// Trainer, say), what was read before does not fit them any more: start anew.
+// Reads the tokens of one sequence and predicts the next one. It never changes the model's weights:
+// several decoders of one model may be used from several threads at once, each with a Context of
+// its own. If the weights change (by a Trainer, say), the prefix no longer fits them: make a new
+// decoder.
 class Decoder {
  public:
-  // Model and context must outlive it. Throws kInvalidOption where the model does not predict the
-  // next token.
+  // Model and context must outlive it. Throws kInvalidOption if the model does not predict the next
+  // token.
   Decoder(const Model& model, const Context& context);
   Decoder(Model&&, const Context&) = delete;
   Decoder(const Model&, Context&&) = delete;
@@ -39,23 +40,22 @@ class Decoder {
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
 
-  // Tokens that follow those read so far; many at once are read in chunks. Throws kInvalidData for
-  // tokens outside of the vocabulary (the context is then what it was up to the chunk that failed),
-  // and kInvalidOption where learned positions would end (nothing has been read then). Any other
-  // error, such as numbers that leave their range in some layer, comes when the layers before it
-  // have taken the chunk in: the context is lost then, and Read and Save throw kInvalidData until
-  // Load gives it another.
+  // Appends tokens to the prefix; many at once are read in chunks. Throws kInvalidData for tokens
+  // outside the vocabulary (the prefix then ends before the chunk that failed), and kInvalidOption
+  // if learned positions are too few (nothing has been read then). Any other error, such as numbers
+  // that leave their range in some layer, comes when the layers before it have already read the
+  // chunk: the prefix is lost then, and Read and Save throw kInvalidData until Load restores one.
   void Read(std::span<const int32_t> tokens);
 
-  // Of the token that comes next, [vocab]; empty before the first Read.
+  // Logits of the next token, [vocab]; empty before the first Read.
   std::span<const float> Logits() const;
-  int64_t tokens() const;      // read so far
-  int64_t StateBytes() const;  // of what is kept of them
+  int64_t tokens() const;      // length of the prefix
+  int64_t StateBytes() const;  // size of what is kept of the prefix
 
-  Decoder Clone() const;  // to go on from one context in two ways
+  Decoder Clone() const;  // to continue from one prefix in two ways
 
-  // A safetensors file with the context and what model it belongs to, written atomically. Load
-  // refuses a damaged file and one of another model.
+  // Writes the prefix and the identity of its model to a safetensors file, atomically. Load refuses
+  // a damaged file and the file of another model.
   void Save(const std::string& path) const;
   void Load(const std::string& path);
 
@@ -68,16 +68,16 @@ class Decoder {
 struct SamplingOptions {
   double temperature = 1;  // logits are divided by it; 0: always the likeliest token
   int64_t top_k = 0;       // only the k likeliest tokens; 0: all
-  double top_p = 1;        // only the likeliest tokens that have this probability together; 1: all
+  double top_p = 1;        // only the likeliest tokens that together have this probability; 1: all
   uint64_t seed = 0;
   std::span<const int32_t> never;  // tokens that are not chosen
 };
 
 void CheckSampling(const SamplingOptions& options);  // throws kInvalidOption
 
-// A token drawn from softmax(logits/temperature) within the limits: number `draw` of the seed's, a
-// pure function of its arguments. Ties go to the smaller token. Throws kInvalidOption for options
-// that cannot be and kInvalidData for logits that are not finite.
+// A token drawn from softmax(logits/temperature) within the limits: draw number `draw` of the seed,
+// a pure function of the arguments. Ties go to the smaller token. Throws kInvalidOption for invalid
+// options and kInvalidData for logits that are not finite.
 int32_t Sample(std::span<const float> logits, const SamplingOptions& options, uint64_t draw);
 
 struct Generated {
@@ -89,18 +89,18 @@ struct GenerateOptions {
   SamplingOptions sampling;
   int64_t tokens = 256;               // at most
   uint64_t sample = 0;                // several samples of one seed differ by their number
-  std::function<void(int32_t)> each;  // sees a token as it comes
+  std::function<void(int32_t)> each;  // called with each token as it is drawn
 };
 
-// What a decoder reads before it generates: the token before the first of a sequence, if the model
-// knows one (TrainedModel::start), and a text. Throws kInvalidData if the text has no tokens,
-// naming `who`.
+// What a decoder reads before it generates: the token that begins every sequence, if the model has
+// one (TrainedModel::start), and a text. Throws kInvalidData, naming `who`, if the text has no
+// tokens.
 std::vector<int32_t> Prompt(const Vocabulary& vocabulary, std::optional<int32_t> start,
                             std::string_view text, const std::string& who = "prompt");
 
-// Draws tokens and reads them, the last one not, until a record ends; special tokens are not drawn.
-// Throws
-// kInvalidOption where the decoder has read nothing, or the vocabulary is not of its model's size.
+// Draws tokens until a record ends, and reads all but the last of them; special tokens are not
+// drawn. Throws kInvalidOption if the decoder has read nothing, or if the vocabulary does not have
+// the size of its model's.
 Generated Generate(Decoder& decoder, const Vocabulary& vocabulary,
                    const GenerateOptions& options = {});
 

@@ -1,4 +1,4 @@
-// The feature maps that favor knows.
+// The feature maps of favor.
 #ifndef FAVOR_MAPS_H_
 #define FAVOR_MAPS_H_
 
@@ -14,8 +14,8 @@ namespace favor {
 
 // The law of the lengths of ω's rows.
 enum class OmegaNorm : uint8_t {
-  kMap,    // what the map needs, kChi if it is right with both
-  kChi,    // χ(d), as of a Gaussian vector: unbiased for the softmax kernel
+  kMap,    // what the map needs; kChi if both are right
+  kChi,    // χ(d), like the length of a Gaussian vector: unbiased for the softmax kernel
   kSqrtD,  // √d exactly: the regularized softmax kernel, smaller variance, small known bias
 };
 template <>
@@ -36,12 +36,12 @@ inline constexpr auto kNamesOf<KernelFamily> = std::to_array<std::string_view>(
 
 struct FeatureMapInfo {
   std::string_view name;
-  std::string_view formula;  // of φ_r, without the normaliser
+  std::string_view formula;  // formula of φ_r, without the normaliser
   KernelFamily kernel;
   bool nonnegative;  // φ ≥ 0 always: denominators of attention cannot vanish
   int parts;         // columns of φ per row of ω: 1 or 2
-  std::optional<double> default_epsilon;  // empty: takes none
-  bool takes_a = false;                   // the constant A of FeatureOptions::oprf_a
+  std::optional<double> default_epsilon;  // empty: the map takes no epsilon
+  bool takes_a = false;                   // takes the constant A of FeatureOptions::oprf_a
   bool has_omega = true;  // false: features come from the row alone, nothing is drawn
 };
 std::span<const FeatureMapInfo> Maps();  // in order of their names

@@ -1,5 +1,5 @@
 // Transformers and Performers: decoders that predict the next token, encoders that fill in masked
-// ones or name a class.
+// tokens or name a class.
 //
 //   favor::ModelConfig config = favor::Preset("tiny");
 //   config.vocab = favor::kByteVocab;
@@ -35,7 +35,7 @@ template <>
 inline constexpr auto kNamesOf<Positions> =
     std::to_array<std::string_view>({"learned", "sinusoidal", "rotary", "none"});
 
-// Where the norm of a sublayer f stands.
+// Where a sublayer f is normalised.
 enum class Norm : uint8_t {
   kPre,   // x + f(norm(x))
   kPost,  // norm(x + f(x))
@@ -52,40 +52,40 @@ struct ModelConfig {
 
   bool causal = true;   // decoder; false: encoder
   int64_t vocab = 0;    // number of tokens
-  int64_t classes = 0;  // of a sequence classifier; 0: logits for tokens
-  int64_t width = 128;  // of a token's row
+  int64_t classes = 0;  // number of classes of a sequence classifier; 0: logits for tokens
+  int64_t width = 128;  // length of a token's row
   int64_t layers = 2;
-  int64_t heads = 4;     // of queries; a divisor of width
-  int64_t kv_heads = 0;  // of keys and values; a divisor of heads; 0: as many
+  int64_t heads = 4;     // heads of queries; a divisor of width
+  int64_t kv_heads = 0;  // heads of keys and values; a divisor of heads; 0: as many
   int64_t ff = 512;      // width inside feed-forward layers
   Positions positions = Positions::kLearned;
-  int64_t max_length = 0;  // of learned positions; 0: the length of training
-  // What rows of tokens and of learned positions are multiplied by when they are read; none:
-  // √width.
+  int64_t max_length = 0;  // number of learned positions; 0: the length of training
+  // Factor of the rows of tokens and of learned positions when they are read; default √width.
   std::optional<double> embedding_scale;
   Norm norm = Norm::kPre;
-  double norm_epsilon = 1e-5;                 // of (x − mean)/√(variance + ε)
+  double norm_epsilon = 1e-5;                 // ε of (x − mean)/√(variance + ε)
   Activation activation = Activation::kGelu;  // inside feed-forward layers
   bool tied = true;                           // output weights are those of the embedding
   std::string attention = "linear";           // a name of AttentionNames()
   KindOptions kind_options;                   // of that kind, such as {{"window", 64}}
   int64_t convolution = 0;  // taps of short convolutions of queries, keys and values; 0: none
-  FeatureOptions features = Features(64);  // of linear attention
+  FeatureOptions features = Features(64);  // linear attention only
 };
 
-// tiny, and those of the paper: small, regular, protein. Vocabulary and the like are left open.
+// The presets: tiny, and those of the paper: small, regular, protein. What depends on the data,
+// such as the vocabulary, is not set.
 ModelConfig Preset(std::string_view name);
 std::span<const std::string_view> PresetNames();
 
-// Throws kInvalidOption where no such model can be built.
+// Throws kInvalidOption if no such model can be built.
 void CheckConfig(const ModelConfig& config);
 
 // Bytes that training or evaluation with batches of one shape takes.
 struct MemoryEstimate {
   int64_t parameters = 0, gradients = 0, optimizer = 0;
-  int64_t activations = 0;  // planned once, of all layers
+  int64_t activations = 0;  // buffers of all layers, sized once
   int64_t attention = 0;    // what attention keeps for gradients
-  int64_t working = 0;      // of kernels: copies of weights and tiles; an estimate
+  int64_t working = 0;      // scratch of kernels: copies of weights and tiles; an estimate
   int64_t Total() const {
     return parameters + gradients + optimizer + activations + attention + working;
   }
@@ -96,9 +96,9 @@ class BufferPool;
 class Network;
 }  // namespace models
 
-// Answers do not change a model: the const functions of one model, and Decoders on it, may be used
-// from several threads at once, each with a context of its own. What changes weights (Parameters(),
-// a Trainer's Step and Load) must not run at the same time.
+// The const functions of one model, and Decoders on it, may be used from several threads at once,
+// each with a Context of its own. What changes weights (Parameters(), a Trainer's Step and Load)
+// must not run at the same time.
 class Model {
  public:
   // Weights are a pure function of the seed.
@@ -107,11 +107,11 @@ class Model {
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
 
-  // Of a checkpoint or the folder of a run (its best checkpoint where there is one, else the last).
+  // Reads a checkpoint or the folder of a run (its best checkpoint if there is one, else the last).
   static Model Load(const std::string& path);
-  // A checkpoint of the model alone, written atomically, that Load reads: config, weights and what
-  // ω is drawn from. It says nothing of data and vocabulary (LoadTrained needs a Trainer's). Throws
-  // kInvalidData rather than write weights that are not finite.
+  // Writes a checkpoint of the model alone, atomically, for Load to read: config, weights and what
+  // ω is drawn from. It holds neither data nor vocabulary (LoadTrained needs a Trainer's
+  // checkpoint). Throws kInvalidData rather than write weights that are not finite.
   void Save(const std::string& path) const;
 
   const ModelConfig& config() const;
@@ -120,19 +120,19 @@ class Model {
     std::string name;
     View value;
   };
-  // What is learned. ω of linear attention is not among it: to go on from another model's weights
-  // with the ω that they were learned with, use Trainer::StartFrom.
+  // The learned parameters. ω of linear attention is not among them: to continue from another
+  // model's weights with the ω that they were learned with, use Trainer::StartFrom.
   std::vector<NamedParameter> Parameters();
 
-  // [batch, length, vocab], or [batch, classes] of a classifier. Throws kInvalidData for tokens
-  // outside of the vocabulary and kInvalidOption for sequences longer than learned positions.
+  // [batch, length, vocab], or [batch, classes] for a classifier. Throws kInvalidData for tokens
+  // outside the vocabulary and kInvalidOption for sequences longer than learned positions.
   //
-  // The memory of these passes stays with the model, once for each call at the same time, and
-  // serves the next calls.
+  // The model keeps the memory of these passes for the next calls: one set of buffers for each call
+  // that runs at the same time.
   Tensor Logits(const Batch& batch, const Context& context) const;
   Score Evaluate(const Batch& batch, const Context& context) const;
-  // The same in one pass for several groups of targets: groups[i] < 256 is that of targets[i]. One
-  // score for each group up to the largest; language models alone.
+  // The same in one pass for several groups of targets: groups[i] < 256 is the group of targets[i].
+  // Returns one score for each group up to the largest; language models only.
   std::vector<Score> EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups,
                                     const Context& context) const;
 
@@ -144,7 +144,7 @@ class Model {
   std::unique_ptr<models::BufferPool> buffers_;
 };
 
-// Without building it.
+// Number of parameters of a model, known without building it.
 struct ModelSummary {
   int64_t parameters = 0;
   struct Part {

@@ -32,8 +32,8 @@ constexpr std::span<const std::string_view> Names() {
   return kNamesOf<Enum>;
 }
 
-// The place of `name` among `names`. Throws kInvalidOption for another, naming the nearest; the
-// error begins with `who`.
+// The place of `name` among `names`. Throws kInvalidOption for an unknown name, naming the nearest;
+// the error begins with `who`.
 size_t FindName(std::string_view name, std::span<const std::string_view> names,
                 std::string_view who);
 

@@ -10,7 +10,7 @@
 
 namespace favor {
 
-// Reads a whole array. Anything else than the above is refused with kInvalidData, naming what was
+// Reads a whole array. Anything other than the above is refused with kInvalidData, naming what was
 // found: not npy, truncated or with trailing bytes, Fortran order, big endian, integers, objects,
 // rank over 4.
 Tensor ReadNpy(const std::string& path);

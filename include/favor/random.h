@@ -15,7 +15,7 @@ class RandomStream {
   // Streams of different names or seeds are independent.
   RandomStream(uint64_t seed, std::string_view name);
 
-  // An independent stream below this one: of a head, a redraw, a layer, a step.
+  // An independent stream derived from this one: for a head, a redraw, a layer, a step.
   RandomStream Child(uint64_t index) const;
 
   std::array<uint32_t, 4> Block(uint64_t index) const;  // Philox4x32-10, 128 bits

@@ -6,13 +6,13 @@
 
 namespace favor {
 
-// How well targets were predicted, summed over `count` of them; means of none are NaN.
+// How well targets were predicted, summed over `count` of them; means over no targets are NaN.
 struct Score {
   double loss = 0;  // Σ −log p(target), nats
   int64_t correct = 0, count = 0;
 
   Score& operator+=(const Score& other);
-  double MeanLoss() const;  // nats a target
+  double MeanLoss() const;  // nats per target
   double Accuracy() const;
   double Perplexity() const;
   double BitsPerToken() const;

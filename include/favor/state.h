@@ -1,14 +1,14 @@
-// The prefix state: all that linear attention keeps of a context. Its size does not depend on the
-// length of the context.
+// The prefix state: all that linear attention keeps of the tokens read so far, its prefix. Its size
+// does not depend on the length of the prefix.
 //
 //   favor::AttentionState state(plan, {.value_dim = 64});
-//   state.Append(k, v, context);                  // any number of tokens, as often as wanted
+//   state.Append(k, v, context);                  // any number of tokens, any number of times
 //   favor::Tensor out = state.Attend(q, context);  // attention of q to everything appended
 //
 // Token by token, in chunks, or merged from halves: the same result within rounding.
 //
-// Functions that are const may be called on one state from several threads, with one Context too;
-// the others need the state for themselves.
+// Functions that are const may be called on one state from several threads, even with one Context;
+// the others need exclusive access to the state.
 #ifndef FAVOR_STATE_H_
 #define FAVOR_STATE_H_
 
@@ -28,16 +28,16 @@ namespace favor {
 
 struct StateOptions {
   int64_t batch = 1;
-  int64_t value_dim = 0;        // of the values that will be appended
-  std::optional<double> scale;  // of q·k; default 1/√d
-  ConstView key_mean;  // [d] or [heads, d], subtracted from every key; none: no centring. Copied.
+  int64_t value_dim = 0;        // dim of the values that will be appended
+  std::optional<double> scale;  // factor of q·k; default 1/√d
+  ConstView key_mean;  // [d] or [heads, d], subtracted from every key; empty: no centring. Copied.
   int64_t begin = 0;   // position of the first token that will be appended
 };
 
-// Arguments are checked before anything moves: after an Error about them the state is as it was.
-// Only "a sum over keys exceeds the range of floats" (kInvalidData) is found on the way: by then
-// keys may have joined the state, of some heads and not of others, and it should be dropped, or a
-// Clone used that was made before. Outputs are undefined after an Error.
+// Arguments are checked before anything changes: after an Error about them the state is as it was.
+// Only "a sum over keys exceeds the range of floats" (kInvalidData) is found while computing: by
+// then keys may have joined the states of some heads and not of others, and the state should be
+// dropped, or a Clone used that was made before. Outputs are undefined after an Error.
 class AttentionState {
  public:
   // One state for each batch entry and head of the plan. oprf's A is the plan's.
@@ -51,31 +51,33 @@ class AttentionState {
   int64_t value_dim() const;
   double scale() const;
   int64_t tokens() const;  // appended so far, without masked ones; the largest over batch and heads
-  // Positions of the first token and behind the last, masked ones included.
+  // Positions of the first token and one past the last, counting masked ones.
   int64_t begin() const;
   int64_t end() const;
-  int64_t Bytes() const;  // of the numbers that change with the context
+  int64_t Bytes() const;  // size of the numbers that change with the prefix
 
   // Keys and values [L, d], [H_kv, L, d] or [B, H_kv, L, d], H_kv dividing the plan's heads; the
   // mask as in AttentionOptions.
   void Append(ConstView k, ConstView v, const Context& context, ConstView key_mask = {});
 
-  // Attention of queries [.., H, L, d] to the context.
+  // Attention of queries [.., H, L, d] to the prefix.
   Tensor Attend(ConstView q, const Context& context, AttentionReport* report = nullptr) const;
 
-  // Causal attention of new tokens to the context and to each other up to themselves; they become
-  // part of the context.
+  // Causal attention of new tokens: each sees the prefix and the new tokens up to itself. They
+  // become part of the prefix.
   Tensor Continue(ConstView q, ConstView k, ConstView v, const Context& context,
                   ConstView key_mask = {}, AttentionReport* report = nullptr);
 
-  // The same into memory of the caller, [.., H, L, value_dim] f32, sharing none with the arguments.
+  // The same, written to the caller's memory, [.., H, L, value_dim] f32, not overlapping the
+  // arguments.
   void ContinueInto(const AttentionInputs& inputs, const Context& context, View out,
                     ConstView key_mask = {}, AttentionReport* report = nullptr);
 
-  AttentionState Clone() const;  // to go on from one context in two ways
+  AttentionState Clone() const;  // to continue from one prefix in two ways
 
   // Sums before the division, in f64: e^{log_scale}·numerator and e^{log_scale}·denominator are the
-  // sums over keys, so that reads of several states combine like the pieces of one softmax.
+  // sums over keys, so that what is read from several states combines like the pieces of one
+  // softmax.
   struct Parts {
     Tensor log_scale;    // [.., H, L]
     Tensor numerator;    // [.., H, L, value_dim]
@@ -83,12 +85,12 @@ class AttentionState {
   };
   Parts Read(ConstView q, const Context& context) const;
 
-  // The tokens of both, those of `later` behind these. Throws kInvalidData unless map, ω, A, mean,
-  // scale and sizes are the same.
+  // Appends the tokens of `later` to those of this state. Throws kInvalidData unless map, ω, A,
+  // mean, scale and sizes are the same.
   void Merge(const AttentionState& later);
 
-  // A safetensors file with everything that defines the state and a checksum; written atomically. A
-  // damaged file is refused.
+  // Writes a safetensors file with everything that defines the state and a checksum, atomically.
+  // Load refuses a damaged file.
   void Save(const std::string& path) const;
   static AttentionState Load(const std::string& path);
   static AttentionState Parse(std::span<const std::byte> bytes, const std::string& name);

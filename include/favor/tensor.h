@@ -15,7 +15,7 @@
 
 namespace favor {
 
-// Kernels compute in f32, the reference in f64; f16 and bf16 are storage.
+// Kernels compute in f32, the reference in f64; f16 and bf16 are for storage only.
 enum class DataType : uint8_t { kF32, kF64, kF16, kBF16 };
 
 int64_t ItemBytes(DataType type);
@@ -72,7 +72,7 @@ constexpr DataType TypeOf() {
 [[noreturn]] void ThrowWrongType(DataType have, DataType want);
 
 struct FreeMemory {
-  void (*free)(std::byte*) = nullptr;  // of the device that the memory is on
+  void (*free)(std::byte*) = nullptr;  // frees memory of the device that it is on
   void operator()(std::byte* memory) const { free(memory); }
 };
 using Memory = std::unique_ptr<std::byte, FreeMemory>;
@@ -122,7 +122,7 @@ class BasicView {
   BasicView At(int64_t index) const;
   // `count` entries of `axis`, from `begin`.
   BasicView Range(int axis, int64_t begin, int64_t count) const;
-  // [L, d] or [H, L, d] as [1, …, L, d] of rank 4: leading axes of size 1 are put in front.
+  // [L, d] or [H, L, d] as [1, …, L, d] of rank 4: axes of size 1 are put in front.
   BasicView AsRank4() const;
 
  private:
@@ -139,8 +139,9 @@ using ConstView = BasicView<false>;
 extern template class BasicView<true>;
 extern template class BasicView<false>;
 
-// Owned, row-major memory aligned to 64 bytes, zero at first. Moves; copies only by Clone. One that
-// was never given a shape, or was moved from, is empty: it has no memory, and its view none either.
+// Owned, row-major memory aligned to 64 bytes, zero at first. Moves; copies only by Clone. A tensor
+// that was never given a shape, or was moved from, is empty: it has no memory, and its view is
+// empty too.
 class Tensor {
  public:
   Tensor() = default;
@@ -150,7 +151,7 @@ class Tensor {
     Swap(taken);
     return *this;
   }
-  // Throws kOutOfMemory when the machine (or the GPU) cannot hold it.
+  // Throws kOutOfMemory if the machine (or the GPU) cannot hold it.
   explicit Tensor(const Shape& shape, DataType type = DataType::kF32, Device device = {});
 
   bool empty() const { return memory_ == nullptr; }
@@ -176,7 +177,7 @@ class Tensor {
 
   Tensor Clone() const;
   Tensor To(DataType type) const;  // converted, on the same device (CPU only)
-  // Copied, of the same type. Waits for the work that was queued on either device.
+  // A copy on `device`, of the same type. Waits for the work that was queued on either device.
   Tensor To(const Device& device) const;
 
  private:
@@ -197,7 +198,7 @@ class Tensor {
 // f64 or f32 to f16 and bf16 rounds to nearest, ties to even.
 void Copy(ConstView from, View to);
 
-// The largest |x|: NaN where an element is NaN, infinity where one is infinite.
+// The largest |x|: NaN if an element is NaN, infinity if one is infinite.
 double LargestAbsolute(ConstView values);
 
 // True when every element is finite.

@@ -25,20 +25,20 @@
 
 namespace favor {
 
-// Of the learning rate, after a linear warm-up.
+// Schedule of the learning rate after a linear warm-up.
 enum class Schedule : uint8_t { kCosine, kConstant };
 template <>
 inline constexpr auto kNamesOf<Schedule> = std::to_array<std::string_view>({"cosine", "constant"});
 
-// Defaults of the Performers paper (A.1) where it gives one.
+// Defaults are those of the Performers paper (A.1) for everything that it specifies.
 struct TrainConfig {
   int64_t steps = 1000;
-  int64_t batch = 8, length = 0;  // sequences a step and tokens of each; 0: the data's default
-  int64_t accumulate = 1;         // batches whose gradients make one step
+  int64_t batch = 8, length = 0;  // sequences per batch and tokens of each; 0: the data's default
+  int64_t accumulate = 1;         // batches whose gradients are summed for one step
   double learning_rate = 1e-3;
   Schedule schedule = Schedule::kCosine;
   int64_t warmup = 100;     // steps
-  double final_rate = 0.1;  // of a cosine: the last learning rate, as a share of the full one
+  double final_rate = 0.1;  // kCosine: the last learning rate, as a share of the full one
   double beta1 = 0.9, beta2 = 0.98, epsilon = 1e-9, weight_decay = 0.1;
   double clip = 0.5;  // the largest norm of the gradient; 0: none
   double dropout = 0.1;
@@ -62,7 +62,7 @@ struct RunConfig {
 std::unique_ptr<Dataset> OpenData(const RunConfig& config);
 
 // config.json of a run. Reading sets what the text holds and keeps the rest; it throws
-// kInvalidOption for unknown keys (naming the nearest) and values that cannot be.
+// kInvalidOption for unknown keys (naming the nearest) and invalid values.
 std::string ToJson(const RunConfig& config);
 void ReadRunConfig(std::string_view json, const std::string& who, RunConfig& config);
 
@@ -75,9 +75,9 @@ struct StepReport {
 
 class Trainer {
  public:
-  // Completes the config: length, vocabulary, learned positions. `data`: instead of opening
-  // config.data. Throws if a given vocabulary is not the data's. If config.data is empty and
-  // config.model.vocab is given, the trainer has no data: all batches come from outside.
+  // Completes the config: length, vocabulary, learned positions. `data`, if given, is used instead
+  // of opening config.data. Throws if a given vocabulary is not the data's. If config.data is empty
+  // and config.model.vocab is given, the trainer has no data: all batches come from outside.
   // The context must outlive the trainer.
   Trainer(const RunConfig& config, const Context& context,
           std::shared_ptr<const Dataset> data = nullptr);
@@ -92,15 +92,16 @@ class Trainer {
   int64_t step() const;
   int64_t tokens() const;  // read so far
 
-  // Takes another model's weights and its present ω, which later draws follow. Before the first
-  // step; throws kInvalidOption after it, and if the configs of the models differ.
+  // Takes over another model's weights and its present ω; later redraws follow from there. Only
+  // before the first step: throws kInvalidOption after it, and if the configs of the models differ.
   void StartFrom(const Model& model);
 
-  // One step of AdamW. Nobody counts them: a loop runs to config().training.steps, where the
-  // learning rate ends; steps beyond keep its last value. Throws kInvalidData if loss or gradient
-  // is not finite, naming step and layer; the weights stay those of the step before.
+  // One step of AdamW. The trainer does not stop by itself: a loop runs to config().training.steps,
+  // where the schedule of the learning rate ends; steps beyond keep its last value. Throws
+  // kInvalidData if loss or gradient is not finite, naming step and layer; the weights stay those
+  // of the step before.
   StepReport Step();
-  // The same with batches of the caller, which make one step together: any number, of any shapes.
+  // The same with the caller's batches, which together make one step: any number, of any shapes.
   // Throws kInvalidData if one does not fit the model; nothing has changed then.
   StepReport Step(std::span<const Batch> batches);
 
@@ -117,22 +118,22 @@ class Trainer {
   // `targets`. Throws if a batch does not fit, or if `targets` are fewer than were added; nothing
   // has changed then. Any other error ends the step: gradients are lost, weights are not.
   void AddGradients(std::span<const Batch> batches, int64_t targets);
-  // Of all parameters, as one array of f32 [elements] with zeros between them: the same elements in
-  // every process. May be written between AddGradients and Update.
+  // The gradients of all parameters, as one array of f32 [elements] with zeros between them: the
+  // same elements in every process. May be written between AddGradients and Update.
   View Gradients();
   // Clips, applies AdamW and ends the step. Throws like Step.
   StepReport Update();
 
-  // Without dropout, with the present ω. `batches` at most; 0: all.
+  // Evaluates without dropout, with the present ω, on at most `batches` batches; 0: all.
   Score Evaluate(Split split, int64_t batches);
 
-  // Weights, optimizer, and where the run stands. `note`, JSON, is stored and given back. Throws
-  // kInvalidData rather than write weights that are not finite.
+  // Writes weights, optimizer and the position in the run. `note`, JSON, is stored and returned by
+  // Load. Throws kInvalidData rather than write weights that are not finite.
   void Save(const std::string& path, const std::string& note = "{}") const;
-  // Throws kInvalidData for a damaged file and one of another run, or without an optimizer;
+  // Throws kInvalidData if the file is damaged, belongs to another run or has no optimizer;
   // weights, optimizer and step are then what they were.
   std::string Load(const std::string& path);
-  // Without the optimizer: what Model::Save writes, and the run's config and data beside it.
+  // Writes no optimizer: what Model::Save writes, plus the run's config and data.
   void SaveModel(const std::string& path) const;
 
  private:
@@ -143,25 +144,25 @@ class Trainer {
 struct TrainOptions {
   std::string out;      // the folder of the run
   bool resume = false;  // continue the run that is there
-  std::string data;     // where the data of a run that is resumed is now; empty: as the run says
+  std::string data;     // where the data of the resumed run is now; empty: as the run says
   bool quiet = false;   // no progress on stderr
-  // A checkpoint at least this often, in addition to those of save_every; 0: never by time. Not a
-  // part of the run: whatever it is, the run ends in the same weights.
+  // Writes a checkpoint at least this often, in addition to those of save_every; 0: never by time.
+  // Not part of the run: whatever its value, the run ends with the same weights.
   double save_minutes = 10;
-  // Called before each step, for the first time once the folder holds a checkpoint. If it returns
-  // true, the run saves where it is and returns; it can be resumed.
+  // Called before each step, for the first time when the folder holds a checkpoint. If it returns
+  // true, the run saves a checkpoint and returns; it can be resumed.
   std::function<bool()> stop;
 };
 
 struct TrainResult {
   int64_t steps = 0, tokens = 0;
-  std::string unit;            // that a token stands for: byte, residue
-  std::optional<double> loss;  // of the last step; none where all steps had been done
+  std::string unit;            // what a token stands for: byte, residue
+  std::optional<double> loss;  // loss of the last step; none if all steps had been done before
   double seconds = 0;
   bool stopped_early = false;  // because of `patience`
   bool interrupted = false;    // by TrainOptions::stop, with steps left
-  std::optional<Score> valid;  // of the last evaluation
-  double best_loss = 0;        // nats, of evaluations
+  std::optional<Score> valid;  // score of the last evaluation
+  double best_loss = 0;        // best loss of an evaluation, nats
   int64_t best_step = 0;
 };
 
@@ -170,27 +171,27 @@ struct TrainedModel {
   RunConfig config;
   Model model;
   std::shared_ptr<const Vocabulary> vocabulary;
-  std::string path;  // of the checkpoint
+  std::string path;  // path of the checkpoint
   int64_t step = 0;  // steps that it was trained for
-  // Of the data, as of Dataset; empty if it is not known.
+  // Fingerprint, content and shape of the data, as Dataset gives them; empty if unknown.
   std::string fingerprint, content, shape;
   std::string data_from_here;    // from the folder of the checkpoint to the data; may be empty
-  std::optional<int32_t> start;  // the token before the first of a sequence (Prompt)
-  std::vector<int32_t> unseen;   // tokens that training never asked for: not to be drawn
+  std::optional<int32_t> start;  // the token that begins every sequence (Prompt)
+  std::vector<int32_t> unseen;   // tokens that were never a target in training: not to be drawn
 };
-// A checkpoint or the folder of a run (its best checkpoint where there is one, else the last).
-// Throws kInvalidData where the vocabulary does not fit the model.
+// Reads a checkpoint or the folder of a run (its best checkpoint if there is one, else the last).
+// Throws kInvalidData if the vocabulary does not fit the model.
 TrainedModel LoadTrained(const std::string& path);
 
 // The data that a model was trained on, wherever it is now: at `hint` if one is given, else where
-// the run says, seen from here or from its folder. Whether it is still the same its fingerprint
-// tells; `hint` may be any data of the same vocabulary. Throws kInvalidData for data that the model
+// the run says, seen from here or from its folder. Its fingerprint tells whether it is still the
+// same; `hint` may be any data of the same vocabulary. Throws kInvalidData for data that the model
 // cannot read.
 std::shared_ptr<const Dataset> OpenDataOf(const TrainedModel& trained,
                                           const std::string& hint = "");
 
-// A run with its folder: config.json, log.jsonl, last.safetensors and best.safetensors. Throws
-// where the folder holds a run already and `resume` is not set, or holds another one.
+// A run with its folder: config.json, log.jsonl, last.safetensors and best.safetensors. Throws if
+// the folder already holds a run and `resume` is not set, or if it holds another run.
 TrainResult Train(const RunConfig& config, const TrainOptions& options, const Context& context);
 
 // The config of a run's folder, if it holds one.

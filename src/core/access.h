@@ -1,5 +1,5 @@
-// The inside of public objects, for code of the library: their headers name this struct a friend
-// and show nothing else.
+// Access to the inside of public objects, for code of the library: their headers name this struct a
+// friend and show nothing else.
 #ifndef FAVOR_CORE_ACCESS_H_
 #define FAVOR_CORE_ACCESS_H_
 
@@ -13,7 +13,7 @@ struct Access {
     return *object.impl_;
   }
   template <class Object>
-  static bool IsEmpty(const Object& object) {  // moved from
+  static bool IsEmpty(const Object& object) {  // true if moved from
     return object.impl_ == nullptr;
   }
   template <class Object, class... Arguments>

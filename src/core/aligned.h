@@ -15,7 +15,7 @@ struct AlignedAllocator {
 
   AlignedAllocator() = default;
   template <class U>
-  AlignedAllocator(const AlignedAllocator<U>&) {}  // NOLINT: the rules of allocators
+  AlignedAllocator(const AlignedAllocator<U>&) {}  // NOLINT: allocators must convert implicitly
 
   T* allocate(size_t count) {
     return static_cast<T*>(::operator new(count * sizeof(T), kAlignment));

@@ -19,14 +19,14 @@ constexpr size_t kAlignment = 64;  // a cache line, and the widest SIMD register
 #if FAVOR_CUDA
 void CheckCuda(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // or the next launch would report this error as its own
+  cudaGetLastError();  // clears it: the next launch would report this error as its own
   const ErrorCode code =
       status == cudaErrorMemoryAllocation ? ErrorCode::kOutOfMemory : ErrorCode::kUnavailable;
   Throw(code, "cuda", "{}: {}", what, cudaGetErrorString(status));
 }
 
-// Streams of contexts do not wait for the default stream, on which cudaMemcpy and cudaMemset run,
-// nor does it wait for them.
+// Streams of contexts and the default stream, on which cudaMemcpy and cudaMemset run, do not wait
+// for each other.
 void WaitForAllOf(const Device& device) {
   if (device.type == DeviceType::kCpu) return;
   UseDevice(device);
@@ -63,9 +63,9 @@ internal::Memory AllocateOn(const Device& device, int64_t bytes) {
     ThrowWithoutCuda("tensor", device);
 #endif
   }
-  // Linux promises more memory than there is and kills later: refuse early instead.
+  // Linux promises more memory than there is and kills the process later: refuse early instead.
   if (bytes > PhysicalMemoryBytes()) {
-    Throw(ErrorCode::kOutOfMemory, "tensor", "{:.1f} GiB asked for, this machine has {:.1f} GiB",
+    Throw(ErrorCode::kOutOfMemory, "tensor", "{:.1f} GiB requested, this machine has {:.1f} GiB",
           static_cast<double>(bytes) / (1 << 30),
           static_cast<double>(PhysicalMemoryBytes()) / (1 << 30));
   }

@@ -1,4 +1,4 @@
-// Memory on a device and what devices there are. CUDA parts exist where favor was built with
+// Memory on devices, and which devices there are. CUDA parts exist if favor was built with
 // FAVOR_CUDA.
 #ifndef FAVOR_CORE_DEVICE_H_
 #define FAVOR_CORE_DEVICE_H_
@@ -18,11 +18,11 @@ namespace favor {
 internal::Memory AllocateOn(const Device& device, int64_t bytes);
 
 // Copies between any two devices, after all work that was queued on them; returns when the bytes
-// have arrived. Throws kUnavailable for a GPU where there is no CUDA.
+// have arrived. Throws kUnavailable for a GPU if there is no CUDA.
 void CopyBytes(void* to, const Device& to_device, const void* from, const Device& from_device,
                int64_t bytes);
 
-// Makes a GPU the current one of this thread; nothing for the CPU.
+// Makes a GPU the current one of this thread; does nothing for the CPU.
 void UseDevice(const Device& device);
 
 // A queue of work on a GPU (cudaStream_t): null for the CPU, and before anything is queued.
@@ -39,13 +39,13 @@ struct DestroyPool {
   void operator()(void* pool) const;
 };
 using DevicePool = std::unique_ptr<void, DestroyPool>;
-// Up to `most_free_bytes` stay with the pool when they are free, the rest goes back to the GPU.
+// The pool keeps up to `most_free_bytes` of free memory; the rest goes back to the GPU.
 DevicePool MakePool(const Device& device, int64_t most_free_bytes);
 void* TakeFrom(const DevicePool& pool, int64_t bytes, const DeviceStream& stream);
 void GiveBack(void* memory, const DeviceStream& stream) noexcept;
-void ReleaseFree(const DevicePool& pool);  // what work that is done has given back
+void ReleaseFree(const DevicePool& pool);  // frees what finished work has given back
 
-// Queued on the stream of a GPU; at once on the CPU.
+// Sets bytes to 0: queued on the stream of a GPU, at once on the CPU.
 void ZeroBytes(void* memory, int64_t bytes, const Device& device, const DeviceStream& stream);
 // Copies from the CPU, queued on the stream of a GPU; `from` may change once this returns.
 void SendTo(void* to, const void* from, int64_t bytes, const Device& device,
@@ -62,7 +62,7 @@ struct GpuInfo {
   int64_t memory_bytes;
   int major, minor;  // compute capability
 };
-std::vector<GpuInfo> ListGpus();  // empty where there is no driver or no GPU
+std::vector<GpuInfo> ListGpus();  // empty if there is no driver or no GPU
 
 int64_t PhysicalMemoryBytes();
 

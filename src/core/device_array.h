@@ -1,5 +1,5 @@
-// Numbers that the host makes for operations to read, such as tokens: on a CPU they are read where
-// they are, on a GPU from a copy.
+// Numbers that the host makes for operations to read, such as tokens: on a CPU they are read in
+// place, on a GPU from a copy.
 #ifndef FAVOR_CORE_DEVICE_ARRAY_H_
 #define FAVOR_CORE_DEVICE_ARRAY_H_
 
@@ -13,14 +13,14 @@
 
 namespace favor {
 
-// The memory of one copy, which serves again and again; of one context at a time.
+// The memory of one copy, reused for every Send; for one context at a time.
 template <class T>
 class DeviceArray {
   static_assert(std::is_trivially_copyable_v<T>, "elements are copied between devices");
 
  public:
-  // Where the context's device reads `host`, until the next call. On a CPU that is `host` itself,
-  // which must not change before the operations that read it have run.
+  // Returns where the context's device can read `host` until the next call. On a CPU that is `host`
+  // itself, which must not change before the operations that read it have run.
   const T* Send(std::span<const T> host, const Context& context) {
     if (context.device().type == DeviceType::kCpu) return host.data();
     const auto bytes = static_cast<int64_t>(host.size_bytes());

@@ -1,5 +1,5 @@
 // What kernels on a GPU need of a context: the stream that they are queued on and scratch memory.
-// Free of the headers of threads, which nvcc need not read.
+// It does not include the headers of threads, which nvcc need not read.
 #ifndef FAVOR_CORE_DEVICE_WORK_H_
 #define FAVOR_CORE_DEVICE_WORK_H_
 
@@ -26,7 +26,7 @@ class DeviceScratch {
       : context_(context),
         data_(static_cast<T*>(
             internal::TakeDeviceScratch(context, count * static_cast<int64_t>(sizeof(T))))) {}
-  // The memory serves work that is queued later: nothing waits.
+  // The memory is reused by work that is queued later: nothing waits.
   ~DeviceScratch() { internal::GiveBackDeviceScratch(context_, data_); }
   DeviceScratch(const DeviceScratch&) = delete;
   DeviceScratch& operator=(const DeviceScratch&) = delete;

@@ -1,4 +1,4 @@
-// One element of an array of any storage type, as double.
+// Access to one element of an array of any storage type, as double.
 #ifndef FAVOR_CORE_ELEMENT_H_
 #define FAVOR_CORE_ELEMENT_H_
 

@@ -15,7 +15,7 @@ namespace {
 
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// Letters to insert, delete, replace or swap with the next, at least.
+// The least number of letters to insert, delete, replace or swap with the next.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> before, row(b.size() + 1), next(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -34,7 +34,7 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// Where the first `count` code points of `text` end; bytes that are no UTF-8 count one each.
+// Where the first `count` code points of `text` end; bytes that are not UTF-8 count as one each.
 size_t CodePointsEnd(std::string_view text, size_t count) {
   size_t end = 0;
   for (; count > 0 && end < text.size(); --count)
@@ -42,7 +42,7 @@ size_t CodePointsEnd(std::string_view text, size_t count) {
   return end;
 }
 
-// A name that the given one begins ("orth" → "orthogonal") is as near as one typing error.
+// A name that begins with the given one ("orth" → "orthogonal") is as near as one typing error.
 size_t Distance(std::string_view given, std::string_view name) {
   if (given.size() >= 3 && name.starts_with(given)) return 1;
   return EditDistance(given, name);

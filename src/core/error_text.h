@@ -26,7 +26,7 @@ std::optional<std::string_view> Nearest(std::string_view given,
                                         std::span<const std::string_view> names);
 
 // " (did you mean 'positive'?)" for the name nearest to `given` by edit distance, or the list of
-// names where none is near.
+// names if none is near.
 std::string Suggest(std::string_view given, std::span<const std::string_view> names);
 
 // Text from outside, made safe for one line of a terminal: control bytes as \xNN, cut at 80

@@ -58,7 +58,7 @@ class Reader {
   }
 
  private:
-  // Of a name among names.
+  // The place of the JSON's name among `names`.
   size_t Place(std::span<const std::string_view> names) const {
     if (!json_.is_string()) Fail("a name");
     return FindName(json_.get_ref<const std::string&>(), names, who_);

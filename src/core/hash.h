@@ -1,4 +1,4 @@
-// A fast 64-bit hash of bytes, eight at a time: to tell data apart, not to withstand an attacker.
+// A fast 64-bit hash of bytes, eight at a time: to identify data, not to withstand an attacker.
 #ifndef FAVOR_CORE_HASH_H_
 #define FAVOR_CORE_HASH_H_
 

@@ -1,4 +1,4 @@
-// JSON from outside.
+// Parsing JSON from outside.
 #ifndef FAVOR_CORE_JSON_H_
 #define FAVOR_CORE_JSON_H_
 
@@ -10,10 +10,9 @@
 
 namespace favor {
 
-// Discarded (is_discarded()) where the text is no JSON, nests deeper than any file of favor (what
-// walks a document may be recursive), or has a key twice or more than 20,000 keys in one
-// object. `problem`, where given,
-// says which.
+// The result is discarded (is_discarded()) if the text is not JSON, nests deeper than any file of
+// favor (code that walks a document may be recursive), has a key twice, or has more than 20,000
+// keys in one object. `problem`, if given, says which.
 Json ParseJson(std::string_view text, std::string* problem = nullptr);
 
 }  // namespace favor

@@ -1,4 +1,4 @@
-// Json by name alone, for headers; its header is slow to compile.
+// A forward declaration of Json, for headers: its own header is slow to compile.
 #ifndef FAVOR_CORE_JSON_FWD_H_
 #define FAVOR_CORE_JSON_FWD_H_
 

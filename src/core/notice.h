@@ -1,4 +1,4 @@
-// Words for whoever watches, on stderr: nothing depends on their arrival.
+// Notices to the user, on stderr: nothing depends on whether they can be written.
 #ifndef FAVOR_CORE_NOTICE_H_
 #define FAVOR_CORE_NOTICE_H_
 
@@ -9,7 +9,7 @@
 
 namespace favor {
 
-// Work does not end because nobody can watch it: a stderr that is closed or full is not an error.
+// Writes the text. A stderr that is closed or full is not an error: it must not end the work.
 void Notice(std::string_view text);
 
 // "favor: warning: who: …" on a line of its own.

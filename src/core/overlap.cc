@@ -25,14 +25,14 @@ struct Range {
   intptr_t begin, end;
 };
 
-// Steps of an axis: `stride` elements, at most `most` of them up and `least` down.
+// Steps along an axis: `stride` elements each, at most `most` of them up and `least` down.
 struct Axis {
   int64_t stride, least, most;
 };
 
 // Whether some whole numbers of steps, within bounds, add up to `distance`. With axes from the
 // largest stride to the smallest, each larger than all that follow together, only the two nearest
-// numbers of steps can do.
+// numbers of steps are possible.
 bool Reachable(const std::vector<Axis>& axes, size_t axis, int64_t distance) {
   if (axis == axes.size()) return distance == 0;
   const Axis& a = axes[axis];
@@ -46,7 +46,8 @@ bool Reachable(const std::vector<Axis>& axes, size_t axis, int64_t distance) {
   return false;
 }
 
-// Whether elements that differ in an index lie apart, for indices below the larger of two shapes.
+// Whether elements with different indices never share memory, for indices below the larger of two
+// shapes.
 bool IsNested(const ConstView& a, const ConstView& b) {
   std::vector<std::pair<int64_t, int64_t>> axes;
   for (int axis = 0; axis < a.rank(); ++axis) {

@@ -1,4 +1,4 @@
-// Whether arrays share memory: for outputs, which must not be anyone else's input.
+// Whether arrays share memory: an output must not overlap any other array of a call.
 #ifndef FAVOR_CORE_OVERLAP_H_
 #define FAVOR_CORE_OVERLAP_H_
 
@@ -6,11 +6,11 @@
 
 namespace favor {
 
-// True where two elements lie in the same place. Exact for views of one layout (the same strides,
-// as slices of one buffer have); for others it asks whether the address ranges meet.
+// True if an element of `a` and one of `b` lie in the same place. Exact for views of one layout
+// (the same strides, like slices of one buffer); for others, true if the address ranges meet.
 bool Overlap(const ConstView& a, const ConstView& b);
 
-// True where two elements of one view lie in the same place, as with strides of 0.
+// True if two elements of one view lie in the same place, as with strides of 0.
 bool OverlapsItself(const ConstView& view);
 
 }  // namespace favor

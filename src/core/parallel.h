@@ -1,6 +1,6 @@
 // The thread layer. Work is cut into pieces by the shape of the data, never by the number of
-// threads, and partial results are merged in the order of the pieces: the same bits for any number
-// of threads.
+// threads, and partial results are merged in the order of the pieces: results have the same bits
+// for any number of threads.
 #ifndef FAVOR_CORE_PARALLEL_H_
 #define FAVOR_CORE_PARALLEL_H_
 

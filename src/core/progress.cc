@@ -35,7 +35,8 @@ std::string BarLine(const Bar& bar) {
   std::string text = fmt::format("{:3.0f}% {}", 100 * bar.share, bar.left);
   const int room = bar.width - static_cast<int>(bar.title.size()) - 3;  // for bar and text
   const auto fits = [&](size_t bytes) { return static_cast<int>(bytes) + kShortest <= room; };
-  // Whole parts of the note, as many as there is room for: a number that is cut is another number.
+  // Whole parts of the note, as many as fit: a number that is cut short would read as another
+  // number.
   constexpr std::string_view kBetween = "  ";
   for (std::string_view rest = bar.note; !rest.empty();) {
     const std::string_view part = rest.substr(0, rest.find(kBetween));

@@ -11,22 +11,22 @@ namespace favor {
 // One line of a terminal; parts of the note are separated by two spaces.
 struct Bar {
   std::string title;
-  double share;  // done
+  double share;  // share of the work that is done
   std::string left, note;
-  int width;  // of the terminal
+  int width;  // columns of the terminal
 };
 std::string BarLine(const Bar& bar);
 
 class Progress {
  public:
-  // Shows nothing when `quiet`. `first` of the total was done before: the time left counts from
-  // there.
+  // Shows nothing if `quiet`. `first` of the total was done before: the time left is estimated from
+  // the rest.
   Progress(std::string title, int64_t total, bool quiet = false, int64_t first = 0);
   ~Progress();  // ends the line of the bar
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `done` of `total`, with a few words on where the work is. Not for several threads at once.
+  // Shows that `done` of the total is done, and a note. Not for several threads at once.
   void Update(int64_t done, const std::string& note = "");
 
  private:

@@ -1,5 +1,5 @@
-// What stands behind a Context: the arena of worker threads, the stream of a GPU and the pool of
-// scratch buffers.
+// The inside of a Context: the arena of worker threads, the stream of a GPU and the pool of scratch
+// buffers.
 #ifndef FAVOR_CORE_RUNTIME_H_
 #define FAVOR_CORE_RUNTIME_H_
 
@@ -24,10 +24,10 @@ class Runtime {
   uint64_t seed;
   Device device;
   DeviceStream stream;           // null on a CPU
-  DevicePool scratch_of_device;  // of a GPU, null on a CPU
+  DevicePool scratch_of_device;  // scratch memory of a GPU, null on a CPU
   tbb::task_arena arena;
-  // TBB starts no more workers than there are cores unless told so. The number is the same for all
-  // contexts, because TBB takes the least of those alive.
+  // TBB starts at most as many workers as there are cores unless told otherwise. The number is the
+  // same for all contexts, because TBB uses the smallest of those alive.
   std::optional<tbb::global_control> more_workers;
   ScratchPool scratch;
 };

@@ -1,4 +1,4 @@
-// Memory that tasks borrow and give back, so that a long run allocates once for each concurrent
+// Memory that tasks borrow and give back, so that a long run allocates only once per concurrent
 // task.
 #ifndef FAVOR_CORE_SCRATCH_H_
 #define FAVOR_CORE_SCRATCH_H_
@@ -13,7 +13,7 @@
 
 namespace favor {
 
-// Buffers on the CPU. What lies free is bounded: beyond that, the buffers that have been free for
+// Buffers on the CPU. Free memory is bounded: beyond the bound, the buffers that have been free for
 // longest go back to the system.
 class ScratchPool {
  public:

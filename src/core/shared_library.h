@@ -12,8 +12,9 @@ namespace favor {
 
 class SharedLibrary {
  public:
-  // The first of `names` that the loader finds; a name with a slash is a path. Throws kUnavailable:
-  // "cublasLt: not found on this machine (tried libcublasLt.so.13, libcublasLt.so.12)".
+  // Opens the first of `names` that the loader finds; a name with a slash is a path. Throws
+  // kUnavailable: "cublasLt: not found on this machine (tried libcublasLt.so.13,
+  // libcublasLt.so.12)".
   static SharedLibrary Open(std::initializer_list<const char*> names);
 
   // The one of `names` that was found.

@@ -23,7 +23,7 @@ std::string NameOf(int64_t target) {
   }
 }
 
-// What the machine has, whatever was chosen since.
+// What the machine supports, regardless of later choices.
 std::vector<int64_t> Targets() {
   static const std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
   return targets;
@@ -62,13 +62,13 @@ std::string SimdName() {
 }
 
 void UseSimd(std::string_view name) {
-  UseSimdOfEnvironment();  // or the first context would undo the choice
+  UseSimdOfEnvironment();  // else the first context would undo the choice
   Choose(name);
 }
 
 void UseSimdOfEnvironment() {
   static const bool done = [] {
-    // Highway's choice holds for the whole process: left alone unless somebody asks.
+    // Highway's choice holds for the whole process: it is left alone unless FAVOR_SIMD is set.
     const char* name = std::getenv("FAVOR_SIMD");
     if (name != nullptr && *name != 0) Choose(name);
     return true;

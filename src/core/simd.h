@@ -9,17 +9,18 @@
 
 namespace favor {
 
-// Those that this build and this machine have, best first: avx512, avx2, sse4, neon, scalar.
+// The names of the instruction sets that this build and this machine have, best first: avx512,
+// avx2, sse4, neon, scalar.
 std::vector<std::string> SimdNames();
 
-// The one in use.
+// The name of the one in use.
 std::string SimdName();
 
-// Uses another one from now on; throws kInvalidOption for a name that is not among SimdNames().
-// Not while a kernel runs.
+// Switches to another one; throws kInvalidOption for a name that is not among SimdNames(). Must not
+// be called while a kernel runs.
 void UseSimd(std::string_view name);
 
-// Reads FAVOR_SIMD, once a process; every Context does it.
+// Reads FAVOR_SIMD, once per process; every Context calls it.
 void UseSimdOfEnvironment();
 
 }  // namespace favor

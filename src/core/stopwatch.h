@@ -1,4 +1,4 @@
-// Time since a moment, and time of a piece of work.
+// Measuring time: since a moment, and of a piece of work.
 #ifndef FAVOR_CORE_STOPWATCH_H_
 #define FAVOR_CORE_STOPWATCH_H_
 
@@ -18,8 +18,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// The least of the times of `repeats` runs, in seconds: what the work takes when nothing disturbs
-// it.
+// The shortest time of `repeats` runs, in seconds: what the work takes when nothing disturbs it.
 template <class Work>
 double LeastSeconds(int repeats, const Work& work) {
   double least = std::numeric_limits<double>::infinity();

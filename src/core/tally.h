@@ -1,6 +1,6 @@
-// What the operations of one public call, or of one training step, find out about their numbers:
-// counts and sums on the device that they run on. Operations add to an entry, the caller reads all
-// of them once, at the end: nothing in between waits for the device or depends on data.
+// What the operations of one public call, or of one training step, find in their arrays: counts and
+// sums on the device that they run on. Operations add to an entry; the caller reads all entries
+// once, at the end: nothing in between waits for the device or depends on data.
 #ifndef FAVOR_CORE_TALLY_H_
 #define FAVOR_CORE_TALLY_H_
 
@@ -15,21 +15,21 @@ namespace favor {
 struct TallyEntry {
   // Rows of attention.
   int64_t nonpositive = 0;  // denominators ≤ 0, possible with signed maps: such an output row is 0
-  int64_t empty = 0;        // rows without any key: 0 too
+  int64_t empty = 0;        // rows without any key: the output row is 0 too
   int64_t unusable = 0;     // rows of arguments or results that are not finite or out of range
   // Targets of a loss.
   int64_t targets = 0, correct = 0;
   double loss = 0;          // summed over targets, in nats
-  double squared_norm = 0;  // of gradients
+  double squared_norm = 0;  // Σ g² of gradients
 };
 
 class Tally {
  public:
-  // `entries` zeros on the context's device: one for each place that is to be told apart.
+  // `entries` zeros on the context's device: one for each place that is counted separately.
   explicit Tally(const Context& context, int64_t entries = 1);
 
   int64_t entries() const { return entries_; }
-  // Entry `index`, memory of the device.
+  // Entry `index`, in memory of the device.
   TallyEntry* At(int64_t index = 0) const;
   void Clear();
   // Waits until the operations that were started are done.

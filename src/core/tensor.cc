@@ -47,8 +47,8 @@ void ForEachElement(const ConstView& from, const ConstView& to, const Body& body
   });
 }
 
-// The largest |x| of floats side by side: as integers, floats without their sign keep their order,
-// infinity and NaN last.
+// The largest |x| of contiguous floats, as bits: as integers, floats without their sign keep their
+// order, with infinity and NaN last.
 int32_t LargestBits(const float* values, int64_t count) {
   int32_t largest = 0;
   for (int64_t i = 0; i < count; ++i)

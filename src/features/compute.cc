@@ -48,7 +48,7 @@ void CheckComputeType(DataType type) {
   }
 }
 
-// `array` itself where it is contiguous and of the type, else a converted copy kept in `storage`.
+// `array` itself if it is contiguous and of the type, else a converted copy kept in `storage`.
 ConstView Converted(ConstView array, DataType type, Tensor& storage) {
   if (array.type() == type && array.IsContiguous()) return array;
   storage = Tensor(array.shape(), type);
@@ -95,8 +95,8 @@ void FeatureExponentsBackward(const FeaturePlan& plan, ConstView x, ConstView gr
   CheckArray("grad_factors", grad_factors, shape, grad_x.type(), {});
   CheckArray("grad_x", grad_x, x.shape(), grad_x.type(), {});
   if (x.device().type != DeviceType::kCpu)
-    Throw(ErrorCode::kUnavailable, "features", "gradients of arrays on {} are not there yet",
-          Name(x.device()));
+    Throw(ErrorCode::kUnavailable, "features",
+          "given arrays on {}, but gradients run on the cpu only", Name(x.device()));
   Tensor storage;
   x = Converted(x, grad_x.type(), storage);
   kernels::FeaturesBackward({.constants = features::ConstantsOf(plan),

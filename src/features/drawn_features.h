@@ -1,4 +1,4 @@
-// The inside of a FeaturePlan: what attention and other operations above this floor read.
+// The inside of a FeaturePlan, for attention and other operations in the layers above.
 #ifndef FAVOR_FEATURES_DRAWN_FEATURES_H_
 #define FAVOR_FEATURES_DRAWN_FEATURES_H_
 
@@ -23,7 +23,7 @@ struct DrawnFeatures {
   int64_t heads;
   OmegaNorm norm = OmegaNorm::kChi;
   const ProjectionEntry* projection = nullptr;  // null: ω was given
-  uint64_t seed = 0, redraw = 0;                // of the draw
+  uint64_t seed = 0, redraw = 0;                // what the draw depended on
   kernels::FeatureConstants constants;
 };
 

@@ -17,7 +17,7 @@ struct Statistics {
   std::vector<double> mean;  // Σ x, later divided
 };
 
-// Over every row of one head (all batches).
+// Sums over the rows of one head in one batch entry.
 Statistics HeadStatistics(ConstView rows, const Context& context) {
   const int64_t length = rows.size(0), d = rows.size(1);
   Tensor copy(rows.shape(), DataType::kF64);

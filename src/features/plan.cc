@@ -1,4 +1,4 @@
-// Names and options → a plan: every combination is checked here, once.
+// From names and options to a plan: every combination is checked here, once.
 #include "features/drawn_features.h"
 
 #include <cmath>
@@ -137,7 +137,7 @@ kernels::Moments TheoryOf(const DrawnFeatures& drawn, std::span<const double> x,
                                  .oprf_a = head.oprf_a});
 }
 
-// φ(x)·φ(y) is the kernel itself: nothing is drawn.
+// Whether φ(x)·φ(y) is the kernel itself because nothing is drawn.
 bool IsExact(const DrawnFeatures& drawn) {
   return !drawn.constants.HasOmega() || !drawn.projection->random;
 }
@@ -246,7 +246,8 @@ double FeaturePlan::OprfA(int64_t head) const { return impl_->constants.Head(hea
 Tensor FeaturePlan::Omega() const {
   const kernels::FeatureConstants& constants = impl_->constants;
   if (!constants.HasOmega())
-    Throw(ErrorCode::kInvalidOption, "omega", "asked of the map '{}', which has none", map().name);
+    Throw(ErrorCode::kInvalidOption, "omega", "requested of the map '{}', which has none",
+          map().name);
   const int64_t count = constants.entries();
   Tensor result(heads() > 1 && count == 1 ? Shape{features(), dim()}
                                           : Shape{count, features(), dim()});

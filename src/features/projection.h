@@ -19,7 +19,7 @@ struct DrawRequest {
   int64_t features;  // m
   int64_t dim;       // d
   OmegaNorm norm;
-  RandomStream stream;  // of this head and redraw: directions from child 0, lengths from child 1
+  RandomStream stream;  // for this head and redraw: directions from child 0, lengths from child 1
 };
 
 struct ProjectionEntry {
@@ -27,7 +27,7 @@ struct ProjectionEntry {
   bool random = true;  // false: u = x, which softmax maps cannot use
   // The dimension of ω's rows before truncation to d; their length is χ or √ of it.
   int64_t (*omega_dim)(int64_t dim);
-  // Σ b(b−1) over blocks of b rows of a Haar orthogonal matrix, 0 for independent rows; empty where
+  // Σ b(b−1) over blocks of b rows of a Haar orthogonal matrix, 0 for independent rows; empty if
   // rows are coupled in another way, for which no variance formula is known.
   std::optional<double> (*haar_pairs)(int64_t features, int64_t dim);
   kernels::Omega (*draw)(const DrawRequest& request);

@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kTemporaryPrefix = ".favor-";
 constexpr size_t kTemporaryDigits = 6;
 
-// A name that nobody else has, probably.
+// A random name, probably unused.
 std::string TemporaryName() {
   constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
   std::random_device random;
@@ -47,7 +47,7 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(ResolveLi
     return;
   }
   if (exists && access(target_.c_str(), W_OK) != 0) Fail("cannot be written");
-  // A short name of its own, since the target's may be as long as a name can be.
+  // A short name of its own: the target's may already be as long as a name can be.
   constexpr int kTrials = 100;
   for (int trial = 0; descriptor_ < 0; ++trial) {
     temporary_ = (std::filesystem::path(target_).parent_path() / TemporaryName()).string();
@@ -60,7 +60,7 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(ResolveLi
   // A file that exists keeps its mode.
   if (exists && fchmod(descriptor_, existing.st_mode & 07777) != 0) {
     const int reason = errno;
-    close(descriptor_);  // the destructor of what was never made does not run
+    close(descriptor_);  // the destructor does not run if the constructor throws
     unlink(temporary_.c_str());
     errno = reason;
     Fail("cannot set its mode");
@@ -90,8 +90,8 @@ void AtomicFile::Commit() {
     if (fsync(descriptor_) != 0) Fail("syncing failed");
     if (rename(temporary_.c_str(), target_.c_str()) != 0) Fail("renaming failed");
     temporary_.clear();
-    // The rename itself is durable once the folder is synced; some file systems cannot, which is
-    // not an error.
+    // The rename itself is durable once the folder is synced; some file systems cannot do that,
+    // which is not an error.
     const std::string folder = std::filesystem::path(target_).parent_path().string();
     const int directory =
         open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

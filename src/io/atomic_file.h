@@ -9,13 +9,12 @@
 
 namespace favor::io {
 
-// Bytes go to a temporary file beside `path`; Commit syncs it and renames it over `path`. Without
+// Bytes go to a temporary file next to `path`; Commit syncs it and renames it over `path`. Without
 // Commit the destructor removes it. A path that is a device or a pipe is written directly, since
-// renaming would replace it; a symbolic link keeps pointing where it points and its target is
-// replaced.
+// renaming would replace it; a symbolic link stays as it is and its target is replaced.
 class AtomicFile {
  public:
-  explicit AtomicFile(const std::string& path);  // throws kIo where the folder cannot be written
+  explicit AtomicFile(const std::string& path);  // throws kIo if the folder cannot be written
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -33,7 +32,7 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
-// Whether a file has the name of such a temporary: left by a process that was killed.
+// Whether a file has the name of such a temporary file, left behind by a process that was killed.
 bool IsTemporary(const std::string& path);
 
 void WriteFileAtomically(const std::string& path, std::string_view text);

@@ -19,8 +19,8 @@
 namespace favor::io {
 namespace {
 
-// Expands pieces in a thread of its own, a few ahead of who reads them: expanding takes longer than
-// most readers, which so come for free.
+// Expands pieces in a thread of its own, a few ahead of the reader: expanding takes longer than
+// most readers do, so their time is hidden.
 class ReadAhead {
  public:
   // `next` gives piece after piece, the last one empty, and may throw.
@@ -84,21 +84,21 @@ class ReadAhead {
 
 // Formats that are recognised only to be refused.
 struct Foreign {
-  std::vector<std::string_view> starts;  // of its files; '?' stands for any byte
-  std::string_view what, command;        // that expands it
+  std::vector<std::string_view> starts;  // first bytes of its files; '?' stands for any byte
+  std::string_view what, command;        // what it is; the command that expands it
 };
 
 const Foreign* FindForeign(std::string_view start) {
   using namespace std::string_view_literals;
   static const Foreign formats[] = {
-      // A header, then a block or, in an empty file, the end.
+      // bzip2: a header, then a block or, in an empty file, the end.
       {{"BZh?1AY&SY"sv, "BZh?\x17\x72\x45\x38\x50\x90"sv}, "compressed by bzip2", "bzip2 -d"},
       {{"\xfd"
         "7zXZ\0"sv},
        "compressed by xz",
        "xz -d"},
       {{"\x28\xb5\x2f\xfd"sv}, "compressed by zstd", "zstd -d"},
-      // A file, an archive without files, the first of several volumes.
+      // zip: a file, an archive without files, the first of several volumes.
       {{"PK\x03\x04"sv, "PK\x05\x06"sv, "PK\x07\x08"sv}, "a zip archive", "unzip"},
   };
   for (const Foreign& format : formats) {
@@ -113,14 +113,14 @@ const Foreign* FindForeign(std::string_view start) {
   return nullptr;
 }
 
-constexpr size_t kPiece = 1 << 18;  // in and out: both stay in a second-level cache
+constexpr size_t kPiece = 1 << 18;  // bytes in and out: both stay in the L2 cache
 
 }  // namespace
 
 struct ByteStream::Impl {
   explicit Impl(const std::string& stream_name) : name(stream_name) {}
   ~Impl() {
-    ahead.reset();  // its thread expands
+    ahead.reset();  // its thread uses the inflater
     if (gzip) inflateEnd(&inflater);
   }
 
@@ -128,7 +128,7 @@ struct ByteStream::Impl {
     Throw(ErrorCode::kInvalidData, Printable(name), "damaged gzip data: {}", what);
   }
 
-  // Compressed bytes as they stand in the file.
+  // The next compressed bytes, as they are in the file.
   std::string_view NextRaw() {
     if (shared != nullptr) {
       raw.resize(std::min(kPiece, shared->Size().value_or(0) - shared_place));
@@ -173,8 +173,8 @@ struct ByteStream::Impl {
         if (inside) Damaged("cut off");
         break;
       }
-      if (!inside) {  // behind a member: another one
-        if (inflateReset(&inflater) != Z_OK) Damaged("zlib cannot go on");
+      if (!inside) {  // after a member: another one
+        if (inflateReset(&inflater) != Z_OK) Damaged("zlib cannot continue");
         inside = true;
       }
       const size_t piece = std::min<size_t>(pending.size(), 1u << 30);
@@ -186,7 +186,7 @@ struct ByteStream::Impl {
         inside = false;
         ++members;
       } else if (status != Z_OK && status != Z_BUF_ERROR) {
-        if (members > 0 && inflater.total_out == 0) Damaged("something else follows its end");
+        if (members > 0 && inflater.total_out == 0) Damaged("other data follows its end");
         Damaged(inflater.msg != nullptr ? inflater.msg : "cannot be expanded");
       }
     }
@@ -200,9 +200,9 @@ struct ByteStream::Impl {
   std::string_view memory, pending;
   std::vector<char> raw, out;
   bool gzip = false, inside = true, finished = false;
-  int64_t members = 0;  // of gzip, read to their end
+  int64_t members = 0;  // gzip members read to their end
   z_stream inflater{};
-  std::optional<ReadAhead> ahead;  // of compressed files
+  std::optional<ReadAhead> ahead;  // for compressed files
 };
 
 ByteStream::ByteStream(const std::string& path) : impl_(std::make_unique<Impl>(path)) {

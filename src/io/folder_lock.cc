@@ -22,7 +22,7 @@ FolderLock::FolderLock(const std::string& path, IfTaken if_taken) {
     close(descriptor_);
     descriptor_ = -1;
     if (reason == EWOULDBLOCK)
-      Throw(ErrorCode::kIo, Printable(folder), "another favor process works in this folder");
+      Throw(ErrorCode::kIo, Printable(folder), "another favor process is working in this folder");
     errno = reason;
   }
   if (descriptor_ < 0)

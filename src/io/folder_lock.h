@@ -7,7 +7,7 @@
 namespace favor::io {
 
 // Holds an advisory lock on the folder of `path` (a lock on the file itself would be lost when it
-// is replaced). Where another process has it, waits, or throws kIo.
+// is replaced). If another process holds it, waits or throws kIo.
 class FolderLock {
  public:
   enum class IfTaken { kWait, kThrow };

@@ -87,7 +87,7 @@ InputFile OpenRegularFile(const std::string& path) {
 std::string ReadRegularFile(const std::string& path) { return OpenRegularFile(path).ReadRest(); }
 
 std::string ReadStandardInput() {
-  // A copy: what is closed would be the next file opened.
+  // A duplicate: if standard input itself were closed, the next file opened would take its number.
   return InputFile(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0), "standard input").ReadRest();
 }
 

@@ -15,16 +15,17 @@ namespace favor::io {
 class InputFile {
  public:
   explicit InputFile(const std::string& path);
-  InputFile(int descriptor, const std::string& path);  // of a file that is open; owns it
+  InputFile(int descriptor, const std::string& path);  // takes over an open file
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
   std::optional<size_t> Size() const { return size_; }  // none for pipes and devices
   size_t Read(std::span<std::byte> out);  // fills `out` or stops at the end of the file
-  // Throws kInvalidData where there is more than `most`, or more than this machine could hold.
+  // Throws kInvalidData if there is more than `most`, or more than this machine could hold.
   std::string ReadRest(size_t most = SIZE_MAX);
-  // Bytes from a place on; throws kInvalidData where the file ends before. For several threads.
+  // Reads bytes from `offset` on; throws kInvalidData if the file ends too early. Safe from several
+  // threads.
   void ReadAt(int64_t offset, std::span<std::byte> out) const;
   const std::string& path() const { return path_; }
 
@@ -37,10 +38,10 @@ class InputFile {
 // Throws kIo for a pipe, device or folder: opening a pipe would wait for its other end.
 void CheckRegularFile(const std::string& path);
 
-// An open file that is no pipe or device: these may never end, and cannot be read twice.
+// Opens a file that is not a pipe or device: those may never end, and cannot be read twice.
 InputFile OpenRegularFile(const std::string& path);
 
-// The whole of such a file.
+// The whole contents of such a file.
 std::string ReadRegularFile(const std::string& path);
 
 constexpr std::string_view kStandardInput = "-";  // as a path

@@ -28,8 +28,7 @@ Tensor ReadNpy(const std::string& path) {
   std::string start(io::kNpyStartBytes, '\0');
   start.resize(file.Read(std::as_writable_bytes(std::span(start))));
   if (!file.Size()) {  // a pipe: its size is known only at its end
-    if (start.starts_with(io::kNpyMagic))
-      start += file.ReadRest();  // and not, say, all of /dev/zero
+    if (start.starts_with(io::kNpyMagic)) start += file.ReadRest();  // not all of /dev/zero, say
     return ParseNpy(std::as_bytes(std::span(start)), path);
   }
   const io::NpyLayout layout =
@@ -49,7 +48,7 @@ Tensor ReadNpyMask(const std::string& path) {
   io::InputFile file(path);
   std::string bytes(io::kNpyStartBytes, '\0');
   bytes.resize(file.Read(std::as_writable_bytes(std::span(bytes))));
-  if (bytes.starts_with(io::kNpyMagic)) bytes += file.ReadRest();  // and not, say, all of /dev/zero
+  if (bytes.starts_with(io::kNpyMagic)) bytes += file.ReadRest();  // not all of /dev/zero, say
   const io::NpyLayout layout =
       io::ParseNpyLayout(bytes, bytes.size(), path, io::NpyElements::kFloatsOrMask);
   if (layout.type) return ParseNpy(std::as_bytes(std::span(bytes)), path).To(DataType::kF32);

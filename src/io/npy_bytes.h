@@ -1,4 +1,4 @@
-// An npy file of unsigned bytes, read by place: the whole may be larger than memory.
+// An npy file of unsigned bytes, with random access: the whole may be larger than memory.
 #ifndef FAVOR_IO_NPY_BYTES_H_
 #define FAVOR_IO_NPY_BYTES_H_
 
@@ -13,7 +13,7 @@ namespace favor::io {
 
 class NpyBytes {
  public:
-  // Throws kInvalidData where elements are no unsigned bytes or the file is damaged.
+  // Throws kInvalidData if elements are not unsigned bytes or the file is damaged.
   explicit NpyBytes(const std::string& path);
 
   const Shape& shape() const { return layout_.shape; }

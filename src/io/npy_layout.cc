@@ -103,7 +103,7 @@ class HeaderParser {
     return value;
   }
 
-  // A list is the descr of a record array: refused here, by a name that says what it is.
+  // A list is the descr of a structured array: refused here, with an error that says so.
   std::string Descr() {
     SkipSpace();
     if (position_ < text_.size() && text_[position_] == '[') {
@@ -234,7 +234,7 @@ NpyLayout ParseNpyLayout(std::string_view start, size_t total, const std::string
                      Shape::kMaxRank));
   }
   const size_t data_begin = header_begin + header_bytes;
-  // A file may have grown since its size was asked for.
+  // A file may have grown since its size was read.
   const size_t data_bytes = std::max(total, start.size()) - data_begin;
   const size_t item = is_bytes ? 1 : static_cast<size_t>(ItemBytes(*type));
   const std::string_view type_name = is_bytes ? "bytes" : Name(*type);

@@ -1,4 +1,4 @@
-// What stands before the elements of an npy file.
+// What comes before the elements of an npy file.
 #ifndef FAVOR_IO_NPY_LAYOUT_H_
 #define FAVOR_IO_NPY_LAYOUT_H_
 
@@ -12,18 +12,18 @@
 namespace favor::io {
 
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
-// Signature, version, length and the longest header that is read: more need not be known.
+// Bytes of signature, version, length and the longest accepted header: enough to know the layout.
 constexpr size_t kNpyStartBytes = kNpyMagic.size() + 2 + 4 + 65536;
 
 enum class NpyElements {
   kFloats,        // f16, f32, f64
-  kFloatsOrMask,  // and booleans or unsigned bytes
-  kBytes,         // unsigned bytes alone
+  kFloatsOrMask,  // floats, booleans or unsigned bytes
+  kBytes,         // unsigned bytes only
 };
 
 struct NpyLayout {
   Shape shape;
-  std::optional<DataType> type;  // none: one byte an element
+  std::optional<DataType> type;  // none: one byte per element
   size_t data_begin;             // offset of the elements in the file
 };
 

@@ -16,7 +16,7 @@ namespace favor::io {
 namespace {
 
 constexpr size_t kSignatureBytes = 8;
-// What deflate can shrink at best: a picture that would need more is cut off or a trap.
+// The best ratio that deflate can reach: a picture that would need more is cut off or a trap.
 constexpr int64_t kMostExpansion = 1032;
 
 // libpng reports errors by longjmp, which skips destructors. Between setjmp and the last call of
@@ -76,7 +76,7 @@ class Decoder {
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
     png_set_read_fn(png_, this, OnRead);
     png_set_crc_action(png_, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
-    // Text, colour profiles and the like are passed over, whatever they hold.
+    // Text, colour profiles and the like are skipped, whatever they hold.
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // checked by their product
     png_read_info(png_, info_);
@@ -100,7 +100,7 @@ class Decoder {
     if ((kind & PNG_COLOR_MASK_ALPHA) != 0)
       Fail("has an alpha channel, expected grey or RGB pixels");
     if (bits != 8)
-      Fail(fmt::format("has {} bit{} a channel, expected 8", bits, bits == 1 ? "" : "s"));
+      Fail(fmt::format("has {} bit{} per channel, expected 8", bits, bits == 1 ? "" : "s"));
     if (png_get_valid(png_, info_, PNG_INFO_tRNS) != 0)
       Fail("has a transparent colour, expected grey or RGB pixels");
   }
@@ -133,7 +133,7 @@ class Encoder {
   Encoder& operator=(const Encoder&) = delete;
 
   std::string Encode(const Picture& picture) {
-    // Pictures that were checked fail for want of memory alone.
+    // A checked picture can only fail for lack of memory.
     if (!Written(picture.pixels.data(), picture)) throw std::bad_alloc();
     return std::move(file_);
   }
@@ -172,7 +172,7 @@ class Encoder {
   std::string file_;
 };
 
-// A picture that a PNG file can hold.
+// Throws unless a PNG file can hold the picture.
 void Check(const Picture& picture) {
   const auto& [height, width, channels, pixels] = picture;
   const bool kind = channels == 1 || channels == 3;

@@ -1,4 +1,4 @@
-// PNG pictures of 8 bits a channel, grey or RGB: values as they are stored, no colour management.
+// PNG pictures of 8 bits per channel, grey or RGB: values as they are stored, no colour management.
 #ifndef FAVOR_IO_PNG_H_
 #define FAVOR_IO_PNG_H_
 
@@ -17,7 +17,7 @@ struct Picture {
   std::vector<uint8_t> pixels;  // [height, width, channels]
 };
 
-// Throws kInvalidData where a picture is of another kind (other depths, palettes, transparency),
+// Throws kInvalidData if the picture is of another type (other depths, palettes, transparency),
 // larger than kMostPictureBytes, or damaged; `name` stands for the path in errors.
 Picture ParsePng(std::span<const std::byte> bytes, const std::string& name);
 Picture ReadPng(const std::string& path);

@@ -35,7 +35,7 @@ constexpr std::array<Dtype, 15> kDtypes = {{{"F32", 4, DataType::kF32},
                                             {"I64", 8, {}},
                                             {"U64", 8, {}}}};
 
-// Null: of a type that is not in the table.
+// Null if the type is not in the table.
 const Dtype* Find(std::string_view name) {
   const auto* found = std::ranges::find(kDtypes, name, &Dtype::name);
   return found == kDtypes.end() ? nullptr : found;
@@ -77,7 +77,7 @@ std::string Dump(const Json& header) {
   return header.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Of the data, which `hash` has seen, and of the header without its checksum.
+// The checksum of the data, which `hash` has already seen, and of the header without its checksum.
 std::string Checksum(Hash hash, Json header) {
   if (header.contains("__metadata__")) header["__metadata__"].erase("checksum");
   const std::string text = Dump(header);
@@ -85,7 +85,7 @@ std::string Checksum(Hash hash, Json header) {
   return fmt::format("fnv1a:{:016x}", hash.value());
 }
 
-// Data begins aligned.
+// Padded with spaces so that the data begin aligned.
 std::string Padded(std::string text) {
   text.append((8 - text.size() % 8) % 8, ' ');
   return text;
@@ -138,7 +138,7 @@ class Parser {
   void ReadMetadata(const Json& value, Safetensors& result) const {
     if (!value.is_object()) Fail("__metadata__ is not an object");
     for (const auto& [key, text] : value.items()) {
-      if (!text.is_string()) Fail("__metadata__ holds something else than text");
+      if (!text.is_string()) Fail("__metadata__ holds something other than text");
       result.metadata[key] = text.get<std::string>();
     }
   }
@@ -152,12 +152,12 @@ class Parser {
       bad("dtype, shape or data_offsets is missing");
     }
     const Json &dtype = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
-    if (!dtype.is_string()) bad("dtype is no name");
+    if (!dtype.is_string()) bad("dtype is not a name");
     SafetensorsEntry entry{.dtype = dtype.get<std::string>(), .shape = {}, .data = {}};
     size_t elements = 1;
-    if (!shape.is_array() || shape.size() > 16) bad("shape is no list of sizes");
+    if (!shape.is_array() || shape.size() > 16) bad("shape is not a list of sizes");
     for (const Json& size : shape) {
-      if (!size.is_number_unsigned()) bad("shape is no list of sizes");
+      if (!size.is_number_unsigned()) bad("shape is not a list of sizes");
       const auto count = size.get<uint64_t>();
       if (count > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) ||
           (count != 0 && elements > 8 * data_.size() / count))  // a bit is the smallest element
@@ -167,10 +167,10 @@ class Parser {
     }
     if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
         !offsets[1].is_number_unsigned()) {
-      bad("data_offsets are no two numbers");
+      bad("data_offsets are not two numbers");
     }
     const auto begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
-    if (begin > end || end > data_.size()) bad("data_offsets are outside of the file");
+    if (begin > end || end > data_.size()) bad("data_offsets are outside the file");
     const Dtype* known = Find(entry.dtype);
     if (known != nullptr && end - begin != elements * known->bytes)
       bad("data_offsets and shape disagree");

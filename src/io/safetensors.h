@@ -19,49 +19,49 @@
 namespace favor::io {
 
 struct SafetensorsEntry {
-  std::string dtype;  // F32, I64, BOOL, …; of a foreign file also names that favor does not know
+  std::string dtype;  // F32, I64, BOOL, …; in foreign files also names that favor does not know
   std::vector<int64_t> shape;
   std::span<const std::byte> data;
 
-  // None: it holds no floats that favor knows.
+  // None if the elements are not floats that favor knows.
   std::optional<DataType> type() const;
   // The elements as T (float, double, int64_t); throws unless dtype is T's. Data in a file need not
   // be aligned: it is copied.
   template <class T>
   std::vector<T> Values(const std::string& who) const;
-  // Converted to the type of `to`. Throws kInvalidData where the shape is another or the elements
-  // are no floats.
+  // Reads the elements, converted to the type of `to`. Throws kInvalidData if the shape differs or
+  // the elements are not floats.
   void ReadInto(View to, const std::string& who) const;
   void CheckReadable(const Shape& expected, const std::string& who) const;  // throws likewise
 };
 
-// Of row-major memory on the CPU, which must outlive the entry.
+// An entry for row-major memory on the CPU, which must outlive it.
 SafetensorsEntry EntryOf(ConstView values);
 
 struct Safetensors {
   std::map<std::string, std::string> metadata;
   std::map<std::string, SafetensorsEntry> entries;
-  std::vector<std::shared_ptr<const void>> owned;  // data of entries that is nowhere else
+  std::vector<std::shared_ptr<const void>> owned;  // data of entries that has no other owner
 
-  // An entry that keeps its values itself.
+  // Adds an entry with values that this object owns.
   template <class T>
   void Add(const std::string& name, std::vector<int64_t> shape, std::vector<T> values);
 
   const SafetensorsEntry& Entry(const std::string& name,
-                                const std::string& who) const;  // throws where it is missing
+                                const std::string& who) const;  // throws if it is missing
   const std::string& Metadata(const std::string& key, const std::string& who) const;
 };
 
 // Entries point into `bytes`. Checks every length and offset (for elements of a type that it does
 // not know, only that they lie in the file), that entries tile the data without gap or overlap, and
-// the checksum (FNV-1a of data and header, in the metadata as "checksum") where there is one; a
-// header with a checksum must also be written as SerializeSafetensors does, so that no byte of it
-// can change unseen. Throws kInvalidData.
+// the checksum (FNV-1a of data and header, in the metadata as "checksum") if there is one; a header
+// with a checksum must also be written as SerializeSafetensors does, so that no byte of it can
+// change undetected. Throws kInvalidData.
 Safetensors ParseSafetensors(std::span<const std::byte> bytes, const std::string& name);
 
 // The file's bytes, with a checksum added to the metadata.
 std::string SerializeSafetensors(const Safetensors& contents);
-// The same into a file, atomically and without a second copy in memory.
+// Writes the same to a file, atomically and without a second copy in memory.
 void WriteSafetensors(const std::string& path, const Safetensors& contents);
 
 }  // namespace favor::io

@@ -1,5 +1,5 @@
-// A file without a name, in $TMPDIR or /var/tmp: more room than memory has, gone with its owner,
-// also where the process is killed.
+// A file without a name, in $TMPDIR or /var/tmp: it can be larger than memory, and vanishes with
+// its owner, even if the process is killed.
 #ifndef FAVOR_IO_SCRATCH_FILE_H_
 #define FAVOR_IO_SCRATCH_FILE_H_
 
@@ -15,13 +15,13 @@ namespace favor::io {
 
 class ScratchFile {
  public:
-  ScratchFile();  // throws kIo where no file can be made
+  ScratchFile();  // throws kIo if no file can be made
   ~ScratchFile();
   ScratchFile(const ScratchFile&) = delete;
   ScratchFile& operator=(const ScratchFile&) = delete;
 
   void Append(std::span<const std::byte> bytes);
-  // What was written, to be read; nothing can be appended any more.
+  // Returns what was written, for reading; nothing can be appended after this.
   std::shared_ptr<const InputFile> Finish();
 
  private:

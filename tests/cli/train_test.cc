@@ -235,7 +235,7 @@ TEST_F(TrainCommand, LearnsPixels) {
               "deep.npy: given integers ('<u2'), expected unsigned bytes");
   WriteText(dir_ / "deep.png", Png(1, 2, {1, 2, 3, 4}, {.bits = 16}));
   ExpectError(RunTool(Words({"--data", dir_ / "deep.png"})), 1,
-              "deep.png: has 16 bits a channel, expected 8");
+              "deep.png: has 16 bits per channel, expected 8");
 }
 
 TEST_F(TrainCommand, RefusesWrongOptions) {
@@ -268,7 +268,7 @@ TEST_F(TrainCommand, RefusesWrongOptions) {
   WriteText(dir_ / "bad.json", R"({"modle": {}})");
   ExpectError(RunTool(Words({"--config", dir_ / "bad.json"})), 2, "did you mean 'model'");
   WriteText(dir_ / "bad.json", R"({"model": )");
-  ExpectError(RunTool(Words({"--config", dir_ / "bad.json"})), 2, "no JSON");
+  ExpectError(RunTool(Words({"--config", dir_ / "bad.json"})), 2, "not JSON");
 }
 
 TEST_F(TrainCommand, RefusesFoldersThatCannotBeWritten) {

@@ -1,4 +1,4 @@
-// Contexts and memory of a GPU. Without one there is nothing to run.
+// Contexts and memory of a GPU. Skipped if there is no GPU.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -54,7 +54,7 @@ TEST_F(CudaContext, CopiesTensorsBackAndForth) {
   for (int64_t i = 0; i < 3000; ++i) ASSERT_EQ(back.Data<float>()[i], static_cast<float>(i));
 }
 
-// A copy sees what the work queued before it leaves behind, without a call of Wait.
+// A copy sees the results of work that was queued before it, without a call of Wait.
 TEST_F(CudaContext, CopiesAfterQueuedWork) {
   const Context context({.device = kGpu});
   constexpr int64_t kCount = int64_t{1} << 26;
@@ -77,7 +77,7 @@ TEST_F(CudaContext, LendsScratchInTheOrderOfItsStream) {
     ZeroBytes(one.data(), kCount * 4, kGpu, runtime.stream);
     EXPECT_EQ(Read(context, one.data(), kCount), std::vector<float>(kCount, 0.0f));
   }
-  // What was given back serves again, without waiting for the GPU: this is 1 TiB in all.
+  // Memory that was given back is reused without waiting for the GPU: this takes 1 TiB in all.
   for (int turn = 0; turn < 16384; ++turn) {
     const DeviceScratch<float> scratch(context, int64_t{1} << 24);
     ASSERT_NE(scratch.data(), nullptr);
@@ -96,7 +96,7 @@ TEST_F(CudaContext, RefusesMoreScratchThanThereIs) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory) << error.what();
   }
-  const DeviceScratch<float> scratch(context, 1000);  // the context is as good as before
+  const DeviceScratch<float> scratch(context, 1000);  // the context still works
   EXPECT_NE(scratch.data(), nullptr);
 }
 

@@ -14,7 +14,7 @@ TEST(DeviceArray, IsTheHostsOwnOnACpu) {
   EXPECT_EQ(array.Send(tokens, context), tokens.data());
 }
 
-// Longer and shorter arrays one after the other: each is there when what was queued reads it.
+// Longer and shorter arrays one after the other: each is there when queued work reads it.
 TEST(CudaDeviceArray, IsACopyOnAGpu) {
   if (ListGpus().empty()) GTEST_SKIP() << "there is no GPU";
   const Device device{.type = DeviceType::kCuda};
@@ -26,7 +26,7 @@ TEST(CudaDeviceArray, IsACopyOnAGpu) {
     const std::vector<int32_t> sent = tokens;
     const int32_t* on_device = array.Send(tokens, context);
     EXPECT_NE(on_device, tokens.data());
-    std::fill(tokens.begin(), tokens.end(), -1);  // the host's may change
+    std::fill(tokens.begin(), tokens.end(), -1);  // the host's copy may change
     ReadBack(back.data(), on_device, static_cast<int64_t>(count * sizeof(int32_t)), device,
              internal::Inside(context).stream);
     EXPECT_EQ(back, sent);

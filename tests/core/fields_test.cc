@@ -1,4 +1,4 @@
-// Fields of configs: JSON and text there and back.
+// Fields of configs: to JSON and text, and back.
 #include "core/fields.h"
 
 #include <gtest/gtest.h>

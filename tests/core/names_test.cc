@@ -1,4 +1,4 @@
-// Every enum that has names: values there and back.
+// Every enum that has names: from value to name, and back.
 #include "favor/names.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TYPED_TEST(NamesOfEnum, TheNearestIsSuggested) {
   }
 }
 
-// The order of the tables is that of the values.
+// The tables are in the order of the values.
 TEST(Names, AreThoseOfTheirValues) {
   EXPECT_EQ(Name(Positions::kLearned), "learned");
   EXPECT_EQ(Name(Positions::kNone), "none");

@@ -9,8 +9,8 @@
 namespace favor {
 namespace {
 
-// Slices of one buffer [rows, parts, columns]: what a layer that makes q, k and v in one product
-// has.
+// Slices of one buffer [rows, parts, columns]: like those of a layer that makes q, k and v in one
+// product.
 View Slice(std::vector<float>& buffer, int64_t part, int64_t rows, int64_t parts, int64_t columns) {
   return {buffer.data() + part * columns,
           DataType::kF32,
@@ -30,12 +30,12 @@ TEST(Overlap, SlicesThatInterleaveDoNot) {
   View shifted = Slice(buffer, 0, 10, 3, 4);
   EXPECT_TRUE(
       Overlap(View(buffer.data() + 1, DataType::kF32, {10, 4}, {12, 1, 0, 0}, Device{}), shifted));
-  // The same columns of later rows only.
+  // The same columns, but only later rows.
   EXPECT_FALSE(Overlap(shifted.Range(0, 0, 5), shifted.Range(0, 5, 5)));
   EXPECT_TRUE(Overlap(shifted.Range(0, 0, 6), shifted.Range(0, 5, 5)));
 }
 
-// Every pair of small views against a list of their elements.
+// Compares every pair of small views with a list of their elements.
 TEST(Overlap, MissesNothing) {
   std::vector<float> buffer(200);
   const auto elements = [](int64_t offset, int64_t rows, int64_t columns, int64_t step,

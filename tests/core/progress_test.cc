@@ -27,7 +27,7 @@ TEST(Progress, IsSilentWhenQuiet) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-// Cells of the bar and characters of the line: blocks have three bytes each.
+// Columns that a line takes: blocks of the bar have three bytes each.
 size_t Columns(const std::string& line) {
   return static_cast<size_t>(
       std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; }));

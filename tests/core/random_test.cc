@@ -61,7 +61,7 @@ TEST(RandomStream, FillEqualsSingleDrawsAtAnyOffset) {
   }
 }
 
-// Means of kCount draws against their standard errors; 4.5 of them: one false alarm in 10⁵.
+// Means of kCount draws must lie within 4.5 standard errors: one false alarm in 10⁵.
 TEST(RandomStream, UniformAndNormalHaveTheirMoments) {
   const RandomStream stream(4, "moments");
   std::vector<double> normal(kCount);

@@ -128,13 +128,13 @@ TEST(Shape, TakesAnotherLastSize) {
   EXPECT_THROW(Shape({2}).WithLast(-1), Error);
 }
 
-// Views of heads are not contiguous: rows side by side with others'.
+// Views of heads are not contiguous: their rows lie next to those of other heads.
 TEST(LargestAbsolute, LooksAtTheViewAlone) {
   Tensor rows({5, 12});
   for (int64_t i = 0; i < 60; ++i) rows.Data<float>()[i] = static_cast<float>(i);
   const ConstView head = std::as_const(rows).view().Range(1, 4, 4);  // columns 4 … 7
   EXPECT_EQ(LargestAbsolute(head), 55);
-  rows.Data<float>()[4 * 12 + 8] = INFINITY;  // behind the last of its columns
+  rows.Data<float>()[4 * 12 + 8] = INFINITY;  // after the last of its columns
   rows.Data<float>()[3] = NAN;                // before the first
   EXPECT_EQ(LargestAbsolute(head), 55);
   rows.Data<float>()[2 * 12 + 7] = -1e30f;

@@ -170,7 +170,7 @@ TEST_F(Pictures, RefusesFoldersThatHoldSomethingElse) {
   WriteText(folder_ + "/c.png", Png(2, 3, Noise(1, 18), {.color = PNG_COLOR_TYPE_RGB}));
   ExpectRefused(folder_, "c.png: given a picture of 2 × 3 × 3");
   WriteText(folder_ + "/c.png", Png(2, 3, Noise(1, 12), {.bits = 16}));
-  ExpectRefused(folder_, "c.png: has 16 bits a channel, expected 8");
+  ExpectRefused(folder_, "c.png: has 16 bits per channel, expected 8");
   WriteText(folder_ + "/c.png", "");
   ExpectRefused(folder_, "c.png: given an empty file");
 }

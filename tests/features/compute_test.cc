@@ -1,5 +1,5 @@
-// Features of arrays: fast against reference, gradients against finite differences, bits against
-// threads.
+// Features of arrays: fast kernels against the reference, gradients against finite differences, and
+// the same bits for any number of threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -86,7 +86,7 @@ TEST_P(EveryMapAndProjection, GradientEqualsFiniteDifferences) {
     Tensor up = x.Clone(), down = x.Clone();
     up.Data<double>()[i] += step;
     down.Data<double>()[i] -= step;
-    // sgn jumps where u = 0, which Hadamard rows may come near; its derivative is 0 by definition.
+    // sgn jumps at u = 0, which Hadamard rows may come near; its derivative is 0 by definition.
     const double want = GetParam().map == "sgn" ? 0 : (loss(up) - loss(down)) / (2 * step);
     EXPECT_NEAR(grad.Data<double>()[i], want, 1e-7 * (1 + largest)) << i;
     EXPECT_NEAR(grad_f32.Data<float>()[i], want, 1e-4 * (1 + largest)) << i;
@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Features, EveryMapAndProjection, testing::ValuesIn(AllO
                            return name;
                          });
 
-// φ of `positive` by hand, from ω.
+// Computes φ of `positive` by hand, from ω.
 TEST(Features, AreTheFormula) {
   const auto plan = FeaturePlan::Draw({.map = "positive", .features = 7}, 1, 3, 1);
   const Tensor x = RandomRows({4, 3}, 1), omega = plan.Omega();

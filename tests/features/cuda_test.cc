@@ -1,4 +1,4 @@
-// The CUDA kernels against the reference. Without a GPU there is nothing to run.
+// The CUDA kernels against the reference. Skipped if there is no GPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ TEST(Cuda, IsRefusedClearlyWhereItIsMissing) {
   }
 }
 
-// Needs no GPU: arrays that claim to be on one are refused before they are read.
+// Needs no GPU: arrays that claim to be on a GPU are refused before they are read.
 TEST(Cuda, FeaturesNeedAContextOnTheirDevice) {
   const auto plan = FeaturePlan::Draw({.features = 8}, 1, 4, 3);
   float memory[64] = {};

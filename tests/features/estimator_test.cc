@@ -1,6 +1,6 @@
-// The estimators proven right by statistics. Seeds are fixed. A mean must lie within 4 standard
-// errors of its kernel (one false alarm in 16,000 per case); the number of draws is such that an
-// error of a few percent fails.
+// Statistical tests of the estimators. Seeds are fixed. A mean must lie within 4 standard errors of
+// its kernel (one false alarm in 16,000 per case); the number of draws is such that an error of a
+// few percent fails.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::string Label(const FeatureOptions& options) {
   return label;
 }
 
-// The share of K by which a projection may be biased.
+// The bias that a projection may have, as a share of K.
 double AllowedBias(const std::string& projection) {
   return projection == "hadamard" ? 0.01 : projection == "givens" ? 0.025 : 0;
 }
@@ -65,7 +65,7 @@ std::vector<Case> UnbiasedCases() {
     for (const ProjectionInfo& projection : Projections()) {
       if (projection.name == "none") continue;
       for (const bool axis_aligned : {false, true}) {
-        // Hadamard factors of an axis-aligned vector take few values, 0 among them, where sgn
+        // Hadamard factors of an axis-aligned vector take few values. One of them is 0, where sgn
         // jumps: 14 % at d = 16.
         if (map.name == "sgn" && projection.name == "hadamard" && axis_aligned) continue;
         cases.push_back({{.map = std::string(map.name),
@@ -87,13 +87,13 @@ INSTANTIATE_TEST_SUITE_P(Estimators, Unbiased, testing::ValuesIn(UnbiasedCases()
                                   (test.param.axis_aligned ? "_axis" : "_generic");
                          });
 
-// What the QR sign fix is for: without it the mean is 19 % too small for flat vectors at d = 8.
+// Tests the sign fix of QR: without it the mean is 19 % too small for flat vectors at d = 8.
 TEST(Orthogonal, IsUnbiasedForFlatVectors) {
   const Vector flat(8, 0.5 / std::sqrt(8.0));
   ExpectUnbiased({.map = "positive", .projection = "orthogonal", .features = 8}, flat, flat, 40000);
 }
 
-// The dimension is padded to 8; norms must be of the padded dimension.
+// The dimension is padded to 8; norms must be those of the padded dimension.
 TEST(Structured, IsRightForDimensionsThatAreNoPowerOfTwo) {
   for (const char* projection : {"hadamard", "givens"}) {
     for (const char* map : {"positive", "regularized", "oprf", "trigonometric"}) {
@@ -114,8 +114,8 @@ TEST(Estimators, AreRightAtTheDefaultHeadSize) {
 
 struct VarianceCase {
   FeatureOptions options;
-  double norm;   // of x and y
-  double angle;  // between them
+  double norm;   // ‖x‖ and ‖y‖
+  double angle;  // between x and y
 };
 
 class Variance : public testing::TestWithParam<VarianceCase> {};

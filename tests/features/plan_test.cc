@@ -1,4 +1,4 @@
-// Options → plan: what is refused, and what a given ω does.
+// From options to a plan: what is refused, and what a given ω does.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -126,7 +126,7 @@ TEST(Plan, KernelWithoutProjectionIsTheDotProduct) {
   EXPECT_THROW(plan.Kernel(Vector{1}, Vector{1, 2, 3}), Error);
 }
 
-// The mean over all pairs, against the O(L²) double loop, and A against a search over its second
+// Compares the mean over all pairs with the O(L²) double loop, and A with a search over the second
 // moment.
 TEST(Oprf, TakesTheOptimalAFromTheData) {
   const int64_t heads = 2, length = 70, d = 4;
@@ -161,7 +161,7 @@ TEST(Oprf, TakesTheOptimalAFromTheData) {
       EXPECT_GE(log_second_moment(step), best - 1e-12);
   }
   EXPECT_EQ(OptimalOprfA(q, k, Context({.threads = 3})), a);
-  EXPECT_EQ(OptimalOprfA(k, q, Context({.threads = 1})), a);  // the same for either side
+  EXPECT_EQ(OptimalOprfA(k, q, Context({.threads = 1})), a);  // symmetric in queries and keys
   EXPECT_THROW(OptimalOprfA(q, Tensor({3, 4, 4}), Context()), Error);
 }
 

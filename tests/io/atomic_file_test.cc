@@ -16,7 +16,7 @@ TEST(AtomicFile, AppearsOnlyOnCommit) {
     file.Write("half");
     EXPECT_FALSE(std::filesystem::exists(dir / "a"));
   }
-  EXPECT_EQ(dir.Entries(), 0);  // dropped: nothing stays
+  EXPECT_EQ(dir.Entries(), 0);  // not committed: nothing stays
   WriteFileAtomically(dir / "a", "whole");
   EXPECT_EQ(ReadText(dir / "a"), "whole");
   EXPECT_EQ(dir.Entries(), 1);

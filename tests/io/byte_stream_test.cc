@@ -13,7 +13,7 @@ namespace {
 std::string Rest(ByteStream& stream) {
   std::string text;
   for (std::string_view piece = stream.Next(); !piece.empty(); piece = stream.Next()) text += piece;
-  EXPECT_TRUE(stream.Next().empty()) << "more behind the end";
+  EXPECT_TRUE(stream.Next().empty()) << "more after the end";
   return text;
 }
 
@@ -29,7 +29,7 @@ std::string FromFile(const std::string& bytes) {
   return Rest(stream);
 }
 
-// Text that does not compress to nothing.
+// Random text, which does not compress well.
 std::string Noise(size_t size) {
   const RandomStream random(1, "bytes");
   std::string text;
@@ -50,7 +50,7 @@ void ExpectDamaged(const std::string& bytes, const std::string& says) {
   }
 }
 
-// Sizes around those of a piece.
+// Sizes around the size of a piece.
 TEST(ByteStream, GivesBackPlainAndCompressedBytes) {
   for (const size_t size : {0U, 1U, 2U, 3U, 1000U, 262143U, 262144U, 262145U, 1000000U}) {
     const std::string text = Noise(size);
@@ -86,7 +86,7 @@ TEST(ByteStream, MembersFollowEachOther) {
   EXPECT_TRUE(FromMemory(bytes) == text);
 }
 
-// Less than two bytes are not seen to be gzip.
+// Fewer than two bytes cannot be recognised as gzip.
 TEST(ByteStream, EveryCutIsSeen) {
   const std::string one = Gzip(Noise(100)), two = one + Gzip("more");
   for (size_t size = 2; size < one.size(); ++size) ExpectDamaged(one.substr(0, size), "cut off");
@@ -101,12 +101,12 @@ TEST(ByteStream, RefusesWhatFollowsTheEnd) {
   for (const std::string& tail : {std::string("garbage"), std::string(5, '\0'),
                                   std::string("\x1f\x8c\x08"), std::string("x")})
     ExpectDamaged(Gzip("text") + tail, "");
-  ExpectDamaged(Gzip("text") + "garbage", "something else follows its end");
+  ExpectDamaged(Gzip("text") + "garbage", "other data follows its end");
 }
 
-// Deflate's own checks and the checksum at the end see every change that matters. Others are of a
-// header's time and system (bytes 4 to 9), its flag "text", and bits between deflate's end and the
-// checksum.
+// Deflate's own checks and the checksum at the end see every change that matters. The others are in
+// the header's time and system (bytes 4 to 9), its flag "text", and bits between deflate's end and
+// the checksum.
 TEST(ByteStream, DamageIsSeen) {
   const std::string text = Noise(300), good = Gzip(text);
   int harmless = 0;
@@ -126,7 +126,7 @@ TEST(ByteStream, DamageIsSeen) {
   EXPECT_LE(harmless, 1 + 7);
 }
 
-// What other programs compressed is told apart from damage, and from text that looks similar.
+// Files compressed by other programs are told apart from damage, and from text that looks similar.
 TEST(ByteStream, RefusesOtherFormatsByName) {
   struct Case {
     std::string bytes, says;
@@ -142,7 +142,7 @@ TEST(ByteStream, RefusesOtherFormatsByName) {
                     zip = "is a zip archive, expected plain or gzip data: expand it with 'unzip'";
   const std::vector<Case> cases = {
       {bytes("BZh91AY&SY\x0e\xad\x3e\xee", 14), bzip2},
-      {bytes("BZh1\x17\x72\x45\x38\x50\x90\0\0\0\0", 14), bzip2},  // of an empty file
+      {bytes("BZh1\x17\x72\x45\x38\x50\x90\0\0\0\0", 14), bzip2},  // an empty file
       {bytes("\xfd\x37\x7a\x58\x5a\0\0\x04\xe6\xd6", 10), xz},
       {bytes("\x28\xb5\x2f\xfd\x04\x58", 6), zstd},
       {bytes("PK\x03\x04\x0a\0\0\0", 8), zip},

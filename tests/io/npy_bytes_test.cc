@@ -15,7 +15,7 @@ namespace {
 
 TEST(NpyBytes, ReadsAnyPlace) {
   const TempDir dir;
-  // Larger than the longest header, so that what was read with it is not the whole.
+  // Larger than the longest header, so that the bytes read with it are not all.
   std::string data(200000, '\0');
   std::iota(data.begin(), data.end(), '\0');
   WriteText(dir / "a.npy", NpyFile("|u1", "(2, 100, 1000)", data));
@@ -63,7 +63,7 @@ TEST(NpyBytes, ReportsFilesThatCannotBeRead) {
   EXPECT_THROW(NpyBytes("/dev/zero"), Error);
 }
 
-// Masks take bytes beside floats; arrays of floats do not.
+// Masks accept bytes besides floats; arrays of floats do not.
 TEST(NpyBytes, AreMasksButNoFloats) {
   const TempDir dir;
   WriteText(dir / "a.npy", NpyFile("|u1", "(3,)", std::string("\0\1\2", 3)));

@@ -176,7 +176,7 @@ TEST(Npy, SurvivesDamage) {
       EXPECT_EQ(error.code(), ErrorCode::kInvalidData);
     }
   }
-  EXPECT_GT(accepted, 100);  // damage of the numbers themselves is no damage of the file
+  EXPECT_GT(accepted, 100);  // changed elements do not damage the format
 }
 
 TEST(Npy, ReportsFilesThatCannotBeRead) {

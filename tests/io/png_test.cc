@@ -33,7 +33,7 @@ void ExpectRefused(const std::string& file, const std::string& says) {
   }
 }
 
-// A chunk with a checksum that is right.
+// A chunk with a correct checksum.
 std::string Chunk(const std::string& kind, const std::string& data) {
   const auto number = [](uint32_t value) {
     std::string text;
@@ -120,11 +120,11 @@ TEST(Png, RefusesToWriteWhatIsNotAPicture) {
 
 TEST(Png, RefusesOtherKindsByName) {
   const auto rows = Noise(64);
-  ExpectRefused(Png(2, 2, rows, {.bits = 16}), "has 16 bits a channel, expected 8");
+  ExpectRefused(Png(2, 2, rows, {.bits = 16}), "has 16 bits per channel, expected 8");
   ExpectRefused(Png(2, 2, rows, {.color = PNG_COLOR_TYPE_RGB, .bits = 16}), "has 16 bits");
-  ExpectRefused(Png(2, 8, rows, {.bits = 1}), "has 1 bit a channel, expected 8");
-  ExpectRefused(Png(2, 8, rows, {.bits = 2}), "has 2 bits a channel");
-  ExpectRefused(Png(2, 8, rows, {.bits = 4}), "has 4 bits a channel");
+  ExpectRefused(Png(2, 8, rows, {.bits = 1}), "has 1 bit per channel, expected 8");
+  ExpectRefused(Png(2, 8, rows, {.bits = 2}), "has 2 bits per channel");
+  ExpectRefused(Png(2, 8, rows, {.bits = 4}), "has 4 bits per channel");
   ExpectRefused(Png(2, 2, rows, {.color = PNG_COLOR_TYPE_PALETTE}), "has a palette");
   ExpectRefused(Png(2, 2, {0, 0}, {.color = PNG_COLOR_TYPE_PALETTE, .bits = 1}), "has a palette");
   ExpectRefused(Png(2, 2, rows, {.color = PNG_COLOR_TYPE_GRAY_ALPHA}), "has an alpha channel");
@@ -155,7 +155,7 @@ TEST(Png, PassesOverWhatIsNoPicture) {
   ExpectRefused(start + Chunk("CRIT", "critical") + rest, "damaged PNG file");
 }
 
-// libpng's own way is to write to stderr.
+// By default libpng would write errors to stderr.
 TEST(Png, DamageGivesErrorsAndNothingElse) {
   for (const bool interlaced : {false, true}) {
     const std::string file =
@@ -173,7 +173,7 @@ TEST(Png, DamageGivesErrorsAndNothingElse) {
   }
 }
 
-// The same behind checksums that are right: what inflate and the filters see.
+// The same with correct checksums: damage that only inflate and the filters see.
 TEST(Png, DamageBehindChecksumsIsNoHarm) {
   const std::string file = Png(5, 6, Noise(30));
   const size_t data = file.find("IDAT") + 4, size = file.size() - data - 4 - 12;

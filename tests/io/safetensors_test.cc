@@ -49,7 +49,7 @@ TEST(Safetensors, RoundTrips) {
   EXPECT_NE(Says(damaged).find("checksum"), std::string::npos);
 }
 
-// Foreign files hold positions, masks and what not beside their weights.
+// Foreign files hold positions, masks and other tensors besides their weights.
 TEST(Safetensors, ListsTensorsThatItCannotRead) {
   const std::map<std::string, int64_t> bytes = {
       {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I16", 2},
@@ -120,25 +120,25 @@ TEST(Safetensors, RefusesWhatDoesNotAddUp) {
            {File("{", data), "not a JSON object"},
            {File("[]", data), "not a JSON object"},
            {File("{\"a\":1}", data), "is missing"},
-           {File("{\"a\":{\"dtype\":1,\"shape\":[2],\"data_offsets\":[0,8]}}", data), "no name"},
-           {File(entry("F99", "[2]", "[0,9]"), data), "outside of the file"},
+           {File("{\"a\":{\"dtype\":1,\"shape\":[2],\"data_offsets\":[0,8]}}", data), "not a name"},
+           {File(entry("F99", "[2]", "[0,9]"), data), "outside the file"},
            {File(entry("F99", "[65]", "[0,8]"), data), "larger than the file"},
            {File(entry("F99", "[2]", "[0,4]"), data), "after the last"},
            {File(entry("BOOL", "[2]", "[0,8]"), data), "disagree"},
            {File(entry("I64", "[2]", "[0,8]"), data), "disagree"},
            {File(entry("F32", "[0,18446744073709551615]", "[0,0]"), ""), "larger than the file"},
-           {File(entry("F32", "[-2]", "[0,8]"), data), "no list of sizes"},
-           {File(entry("F32", "[2.5]", "[0,8]"), data), "no list of sizes"},
-           {File(entry("F32", "\"2\"", "[0,8]"), data), "no list of sizes"},
+           {File(entry("F32", "[-2]", "[0,8]"), data), "not a list of sizes"},
+           {File(entry("F32", "[2.5]", "[0,8]"), data), "not a list of sizes"},
+           {File(entry("F32", "\"2\"", "[0,8]"), data), "not a list of sizes"},
            {File(entry("F32", "[99999999999999]", "[0,8]"), data), "larger than the file"},
            {File(entry("F32", "[4294967296,4294967296]", "[0,8]"), data), "larger than the file"},
-           {File(entry("F32", "[2]", "[0,9]"), data), "outside of the file"},
-           {File(entry("F32", "[2]", "[8,0]"), data), "outside of the file"},
-           {File(entry("F32", "[2]", "[0]"), data), "no two numbers"},
+           {File(entry("F32", "[2]", "[0,9]"), data), "outside the file"},
+           {File(entry("F32", "[2]", "[8,0]"), data), "outside the file"},
+           {File(entry("F32", "[2]", "[0]"), data), "not two numbers"},
            {File(entry("F32", "[1]", "[0,8]"), data), "disagree"},
            {File(entry("F32", "[1]", "[4,8]"), data), "gaps"},
            {File(entry("F32", "[1]", "[0,4]"), data), "after the last"},
-           {File("{\"__metadata__\":{\"a\":1}}", ""), "else than text"},
+           {File("{\"__metadata__\":{\"a\":1}}", ""), "other than text"},
            {File("{\"__metadata__\":1}", ""), "not an object"}}) {
     EXPECT_NE(Says(file).find(says), std::string::npos) << says << " / " << Says(file);
   }

@@ -108,8 +108,8 @@ void ExpectRefused(const std::string& json, const std::string& says) {
 }
 
 TEST(RunConfigJson, RefusesWhatCannotBe) {
-  ExpectRefused("", "no JSON");
-  ExpectRefused(R"({"task": "causal", "task": "masked"})", "stands twice");
+  ExpectRefused("", "not JSON");
+  ExpectRefused(R"({"task": "causal", "task": "masked"})", "occurs twice");
   ExpectRefused(R"({"model":)" + std::string(100000, '[') + std::string(100000, ']') + "}",
                 "nested too deeply");
   ExpectRefused("[1]", "no JSON object");
