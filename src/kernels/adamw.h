@@ -1,5 +1,5 @@
-// One step of AdamW (Loshchilov and Hutter 2019) for all parameters: Adam with weight decay apart
-// from the gradient g, which is scaled down to the norm `clip` if it is longer.
+// One step of AdamW (Loshchilov and Hutter 2019) for all parameters: Adam with weight decay
+// decoupled from the gradient g, which is scaled down to the norm `clip` if it is longer.
 //   m ← β₁m + (1 − β₁)g    v ← β₂v + (1 − β₂)g²
 //   w ← w − rate·(m̂/(√v̂ + ε) + decay·w),  m̂ = m/(1 − β₁ᵗ), v̂ = v/(1 − β₂ᵗ)
 #ifndef FAVOR_KERNELS_ADAMW_H_
@@ -18,8 +18,8 @@ struct AdamWArguments {
   int64_t step;  // t ≥ 1
   double rate;
   double clip = 0;  // the largest norm of the gradient; 0: none
-  // What the passes of this step found out, memory of the device. Nothing is written if the loss or
-  // the squared norm of the first entry is not finite, or if some entry counts unusable rows.
+  // What the passes of this step found, in memory of the device. Nothing is written if the loss or
+  // the squared norm of the first entry is not finite, or if any entry counts unusable rows.
   const TallyEntry* tally;
   int64_t entries = 1;
   Segments segments;

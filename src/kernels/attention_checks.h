@@ -1,5 +1,5 @@
-// What every attention call does around its kernels: rows that cannot be computed with are counted
-// before anything moves, and gradients begin with δ.
+// What every attention call does around its kernels: unusable rows are counted before anything
+// changes, and gradients begin with δ.
 #ifndef FAVOR_KERNELS_ATTENTION_CHECKS_H_
 #define FAVOR_KERNELS_ATTENTION_CHECKS_H_
 
@@ -8,16 +8,16 @@
 
 namespace favor::kernels {
 
-// Counts rows of q, k and v (those of the problem that are given) that hold NaN, infinity or
-// numbers too large for the arithmetic as unusable; keys and values that do not exist may hold
-// anything.
+// Counts as unusable the rows of q, k and v (those that the problem has) that hold NaN, infinity or
+// numbers too large for the arithmetic; keys and values that do not exist may hold anything.
 struct RangeArguments {
   const AttentionProblem& problem;
-  ConstView key_mean;  // f64 [batch, heads, dim]: keys are taken less this; none: as they are
+  ConstView key_mean;  // f64 [batch, heads, dim]: subtracted from keys; empty: keys as they are
   TallyEntry* tally;
 };
 
-// delta = −dO·O of every row, 0 if not normalised; rows where it is not finite are unusable.
+// delta = −dO·O of every row, 0 if not normalised; rows with a delta that is not finite are
+// unusable.
 struct DeltaArguments {
   const AttentionProblem& problem;
   ConstView out, grad_out;  // [batch, heads, query_length, value_dim]
@@ -25,7 +25,7 @@ struct DeltaArguments {
   TallyEntry* tally;
 };
 
-// Counts rows of a result that are not finite, for kernels that do not look themselves.
+// Counts rows of a result that are not finite, for kernels that do not check their own results.
 struct FiniteArguments {
   ConstView array;  // [.., columns]
   TallyEntry* tally;

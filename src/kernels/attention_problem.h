@@ -1,5 +1,5 @@
-// One attention call as backends see it: the arrays of all batches and heads, and what is asked of
-// them. Cutting it into pieces of work is the business of each backend.
+// One attention call as backends see it: the arrays of all batches and heads, and what to compute.
+// Each backend cuts it into pieces of work in its own way.
 #ifndef FAVOR_KERNELS_ATTENTION_PROBLEM_H_
 #define FAVOR_KERNELS_ATTENTION_PROBLEM_H_
 
@@ -10,10 +10,10 @@
 
 namespace favor::kernels {
 
-// Of values and gradients: sums over millions of keys stay within float.
+// Bound of values and gradients: sums over millions of keys stay within float.
 constexpr double kLargestValue = 1e30;
-// Of scale·‖x‖²: up to here differences of exponents, kept in double, still mean something. Beyond,
-// attention has one key only.
+// Bound of scale·‖x‖²: up to here differences of exponents, kept in double, still mean something.
+// Beyond it, attention has one key only.
 constexpr double kLargestNorm = 1e15;
 constexpr int64_t kDefaultChunk = 60;  // rows of a causal chunk
 
@@ -78,7 +78,7 @@ struct AttentionArguments {
 struct AttentionGradients {
   const AttentionProblem& problem;
   ConstView out, grad_out;  // like `out` above
-  ConstView log_sum;        // of the forward call
+  ConstView log_sum;        // what the forward call gave
   ConstView delta;          // f64 [batch · heads, query_length]: −dO·O, 0 if not normalised
   View grad_q, grad_k, grad_v;
   View grad_log_decay;  // [batch, heads, key_length]; none: nothing is forgotten

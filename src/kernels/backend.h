@@ -6,8 +6,8 @@
 //                              .cpu = cpu::LayerNorm, .cuda = cuda::LayerNorm}, a.y, a, context);
 //   }
 //
-// Operations do not throw for what numbers hold, and return nothing: what they find out goes to a
-// TallyEntry (core/tally.h).
+// Operations do not throw because of the values in their arrays, and return nothing: what they find
+// goes to a TallyEntry (core/tally.h).
 #ifndef FAVOR_KERNELS_BACKEND_H_
 #define FAVOR_KERNELS_BACKEND_H_
 
@@ -23,8 +23,8 @@ template <class Arguments>
 struct Backends {
   using Function = void (*)(const Arguments&, const Context&);
 
-  std::string_view name;    // as an error calls the operation
-  Function reference;       // f64 arrays: plain loops, which the others are compared with
+  std::string_view name;    // name of the operation in errors
+  Function reference;       // f64 arrays: plain loops that the others are compared with
   Function cpu;             // f32 arrays
   Function cuda = nullptr;  // arrays on a GPU; null: there is no such kernel
 };

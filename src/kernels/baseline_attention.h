@@ -1,6 +1,6 @@
-// What attention must beat. `uniform` ignores queries and keys: the mean of the values that a query
-// sees. `identity` gives every token its own value (the optimum line of the Performers paper: no
-// token sees another).
+// The baselines that attention must beat. `uniform` ignores queries and keys: the mean of the
+// values that a query sees. `identity` gives every token its own value (the optimum line of the
+// Performers paper: no token sees another).
 #ifndef FAVOR_KERNELS_BASELINE_ATTENTION_H_
 #define FAVOR_KERNELS_BASELINE_ATTENTION_H_
 

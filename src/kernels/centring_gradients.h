@@ -8,7 +8,7 @@
 
 namespace favor::kernels::cpu {
 
-// The last step of LinearAttentionBackward, for arrays of any type: also of the reference.
+// The last step of LinearAttentionBackward, for arrays of any type, so for the reference too.
 void CentringGradients(const LinearGradients& a, const Context& context);
 
 }  // namespace favor::kernels::cpu

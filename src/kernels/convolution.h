@@ -1,6 +1,6 @@
 // A short convolution of each column over neighbouring tokens:
 //   y_t = Σ_i w_i ⊙ x_{t − i + ahead},  0 ≤ i < taps
-// Tokens outside of a sequence and padding do not exist: they add nothing.
+// Tokens outside the sequence and padding do not exist: they add nothing.
 #ifndef FAVOR_KERNELS_CONVOLUTION_H_
 #define FAVOR_KERNELS_CONVOLUTION_H_
 
@@ -25,7 +25,7 @@ struct ConvolutionGradients {
   ConstView weight;
   int64_t ahead = 0;
   ConstView grad_y;
-  View grad_x;       // shares no memory with grad_y
+  View grad_x;       // must not overlap grad_y
   View grad_weight;  // added to
 };
 

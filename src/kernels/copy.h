@@ -1,4 +1,4 @@
-// Arrays set to 0, and copied to arrays of any type.
+// Setting arrays to 0, and copying them to arrays of any type.
 #ifndef FAVOR_KERNELS_COPY_H_
 #define FAVOR_KERNELS_COPY_H_
 
@@ -12,10 +12,10 @@ struct ZeroArguments {
 
 struct CopyArguments {
   ConstView from;
-  View to;  // of the same shape, on the same device
+  View to;  // same shape, same device
 };
 
-namespace cpu {  // of any type
+namespace cpu {  // arrays of any type
 void Zero(const ZeroArguments& a, const Context& context);
 void Copy(const CopyArguments& a, const Context& context);
 }  // namespace cpu

@@ -12,9 +12,10 @@ namespace favor::kernels {
 
 struct DropoutArguments {
   ConstView x;
-  ConstView residual{};  // none: y = dropped(x)
-  double share = 0;      // of elements that are dropped; 0: none
-  // A stream of core/philox.h. 16 bits decide about an element: block i about 8i … 8i + 7.
+  ConstView residual{};  // empty: y = dropped(x)
+  double share = 0;      // share of elements that are dropped; 0: none
+  // A stream of core/philox.h. 16 bits decide about an element: block i decides about elements 8i …
+  // 8i + 7.
   uint64_t seed = 0, stream = 0;
   View y;  // may be x
 };

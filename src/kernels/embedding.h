@@ -1,4 +1,4 @@
-// Rows of a table: of tokens, and of learned positions.
+// Looking up rows of a table: by token, or by position for learned positions.
 #ifndef FAVOR_KERNELS_EMBEDDING_H_
 #define FAVOR_KERNELS_EMBEDDING_H_
 
@@ -9,10 +9,10 @@
 
 namespace favor::kernels {
 
-// Which row of the table each row takes: that of an index, or that of its position in a sequence.
+// Which row of the table each row takes: that of its index, or that of its position in a sequence.
 struct TableRows {
-  const int32_t* indices = nullptr;  // [rows], memory of the device; null: positions
-  int64_t first = 0, length = 1;     // of positions: row i stands at first + i % length
+  const int32_t* indices = nullptr;  // [rows], in memory of the device; null: positions
+  int64_t first = 0, length = 1;     // for positions: row i is at position first + i % length
 
   FAVOR_HOST_DEVICE int64_t At(int64_t row) const {
     return indices != nullptr ? indices[row] : first + row % length;
@@ -21,9 +21,9 @@ struct TableRows {
 
 struct EmbeddingArguments {
   ConstView table;  // [entries, width]
-  TableRows rows;   // within the table
+  TableRows rows;   // all within the table
   double scale;
-  bool add = false;  // to y
+  bool add = false;  // add to y
   View y;            // [rows, width] = scale·table[rows]
 };
 

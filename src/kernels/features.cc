@@ -75,7 +75,7 @@ bool FeatureConstants::Equals(const FeatureConstants& other) const {
   if (map_ != other.map_ || dim_ != other.dim_ || width_ != other.width_ ||
       epsilon_ != other.epsilon_ || omega_.empty() != other.omega_.empty())
     return false;
-  // Where one has entries for all heads, the other's single one stands for each.
+  // If one has entries for all heads, a single entry of the other stands for each of them.
   const int64_t count = std::max(entries(), other.entries());
   for (int64_t entry = 0; entry < count; ++entry) {
     const auto a = [entry](const FeatureConstants& constants) {

@@ -1,5 +1,5 @@
 // Exponents and factors of rows: E_r(x) = e(B ω_r·x) + norm_slope·‖x‖²/2 + A‖ω_r‖² and g_r(x),
-// nothing stabilised, and their gradients. Row maps make g from the row itself; their E is 0.
+// not stabilised, and their gradients. Row maps make g from the row itself; their E is 0.
 #ifndef FAVOR_KERNELS_FEATURES_H_
 #define FAVOR_KERNELS_FEATURES_H_
 
@@ -22,13 +22,13 @@ namespace cuda {
 struct DeviceFeatures;  // cuda/features.cu
 }
 
-// All that turns rows of one head into features; it points into a FeatureConstants.
+// Everything needed to turn rows of one head into features; it points into a FeatureConstants.
 struct HeadFeatures {
   const MapEntry* map;
   int64_t dim, width;            // d, and the columns of φ
   const Omega* omega = nullptr;  // null: a row map
   const cpu::PackedOmega* packed_omega = nullptr;
-  const double* squared_norm = nullptr;  // [m], ‖ω_r‖²; of oprf only
+  const double* squared_norm = nullptr;  // [m], ‖ω_r‖²; oprf only
   double epsilon = 0;
   double argument_scale = 1;  // B
   double oprf_a = 0;          // A
@@ -38,16 +38,16 @@ struct HeadFeatures {
   double Offset(int64_t column) const {
     return squared_norm == nullptr ? 0 : oprf_a * squared_norm[column % omega->features];
   }
-  // Another A: B and the normaliser follow.
+  // Changes A, and B and the normaliser with it.
   void SetOprfA(double a);
 };
 
-// A map with ω and A of every head: arrays over heads, which a plan keeps once, and once more for
-// each GPU that uses it.
+// A map with ω and A of every head: a plan keeps them once on the CPU, and once more on each GPU
+// that uses it.
 class FeatureConstants {
  public:
-  // One ω for each entry of `oprf_a`, or one for all of them; none for a row map. A is 0 for all
-  // maps but oprf.
+  // `omega` holds one ω for each entry of `oprf_a`, or one for all of them; none for a row map. A
+  // is 0 for all maps but oprf.
   FeatureConstants(const MapEntry& map, int64_t dim, double epsilon, std::vector<Omega> omega,
                    std::vector<double> oprf_a);
   ~FeatureConstants();
@@ -59,7 +59,7 @@ class FeatureConstants {
   int64_t features() const { return omega_.empty() ? width_ : omega_[0].features; }  // m
   int64_t width() const { return width_; }
   double epsilon() const { return epsilon_; }
-  // Heads with constants of their own: all, or one that serves all.
+  // Number of heads with constants of their own: all heads, or 1 that serves all.
   int64_t entries() const { return static_cast<int64_t>(oprf_a_.size()); }
   bool HasOmega() const { return !omega_.empty(); }
   const Omega& OmegaOf(int64_t entry) const {
@@ -67,8 +67,8 @@ class FeatureConstants {
   }
   HeadFeatures Head(int64_t head) const;
 
-  int64_t Bytes() const;  // of ω and what belongs to it
-  // Whether features of both are the same numbers.
+  int64_t Bytes() const;  // size of ω and what belongs to it
+  // Whether both give the same features.
   bool Equals(const FeatureConstants& other) const;
 
   // The copy on the GPU of the context, made at first use.
@@ -80,7 +80,7 @@ class FeatureConstants {
   double epsilon_;
   std::vector<Omega> omega_;                                     // [entries] or [1]
   std::vector<std::unique_ptr<const cpu::PackedOmega>> packed_;  // like omega_
-  std::vector<std::vector<double>> squared_norm_;                // like omega_; of oprf only
+  std::vector<std::vector<double>> squared_norm_;                // like omega_; oprf only
   std::vector<double> oprf_a_;                                   // [entries]
 
   mutable std::mutex mutex_;
@@ -88,7 +88,7 @@ class FeatureConstants {
 };
 
 // Rows of all heads: x [groups, length, dim], exponents and factors [groups, length, width], all
-// contiguous and of one type; group g is of head g mod `heads`.
+// contiguous and of one type; group g belongs to head g mod `heads`.
 struct FeatureArguments {
   const FeatureConstants& constants;
   int64_t heads;

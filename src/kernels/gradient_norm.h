@@ -12,7 +12,7 @@ namespace favor::kernels {
 struct GradientNormArguments {
   ConstView gradients;  // [elements]
   Segments segments;
-  TallyEntry* tally;  // squared_norm is added to
+  TallyEntry* tally;  // adds to squared_norm
 };
 
 namespace cpu {  // the double instance of its loop is the reference

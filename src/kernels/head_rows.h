@@ -1,4 +1,4 @@
-// One head of an attention call, as loops on a CPU go through it: rows in, rows out.
+// One head of an attention call, as loops on a CPU see it: rows in, rows out.
 #ifndef FAVOR_KERNELS_HEAD_ROWS_H_
 #define FAVOR_KERNELS_HEAD_ROWS_H_
 
@@ -21,7 +21,7 @@ struct RowRange {
   int64_t count() const { return end - begin; }
 };
 
-// Keys act on a map as (k − mean)·sqrt_scale.
+// A map sees keys as (k − mean)·sqrt_scale.
 struct HeadKeys {
   ConstView keys;                // [length, dim], any type
   ConstView values;              // [length, value_dim]
@@ -42,7 +42,7 @@ struct HeadQueries {
   double sqrt_scale = 1;
   const double* key_mean = nullptr;  // what was subtracted from the keys, [dim] or null
 
-  // scale·q·mean, by which centred keys lower the logarithm of every sum.
+  // scale·q·mean: centring keys lowers the logarithm of every sum by this much.
   double MeanShift(int64_t row) const {
     if (key_mean == nullptr) return 0;
     double dot = 0;
@@ -64,10 +64,10 @@ struct HeadOutput {
   double* log_sum = nullptr;      // [length]
 };
 
-// What comes back for the rows of one head, and where gradients go.
+// The gradients that arrive at the rows of one head, and where the results go.
 struct HeadGradients {
   ConstView grad_output;            // [query length, value_dim], any type
-  const double* log_sum = nullptr;  // [query length]; +∞: the row takes part in nothing
+  const double* log_sum = nullptr;  // [query length]; +∞: the row has no gradient
   const double* delta = nullptr;    // [query length]: −dO·O, 0 when not normalised
   bool normalized = true;
   View grad_queries, grad_keys, grad_values;  // f32 or f64; null data: not wanted
@@ -75,8 +75,8 @@ struct HeadGradients {
   bool add_to_keys = false;  // add to grad_keys and grad_values instead of storing there
 };
 
-// One head of linear attention: its map, its rows and how to go through them. Rows that a kernel
-// does not read may be left out.
+// One head of linear attention: its map, its rows and its chunk. Rows that a kernel does not read
+// may be left out.
 struct LinearHead {
   HeadFeatures features;
   const Context& context;
@@ -115,8 +115,8 @@ class Turns {
   int64_t Group(int64_t turn, int64_t index) const { return index * count + turn; }
   HeadGradients Rows(const AttentionGradients& call, int64_t turn, int64_t index) const;
 
-  const int64_t count;   // of turns
-  const int64_t groups;  // of each turn
+  const int64_t count;   // number of turns
+  const int64_t groups;  // groups of each turn
 };
 
 }  // namespace favor::kernels

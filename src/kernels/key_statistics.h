@@ -9,7 +9,7 @@
 
 namespace favor::kernels {
 
-// From mean ‖x + y‖² over queries x and keys y as the map sees them.
+// The best A from the mean ‖x + y‖² over queries x and keys y as the map sees them.
 double OptimalOprfA(double mean_square_of_sum, int64_t dim);
 
 struct KeyMeanArguments {
@@ -18,8 +18,8 @@ struct KeyMeanArguments {
 };
 struct OprfArguments {
   const AttentionProblem& problem;
-  ConstView key_mean;  // f64 [batch, heads, dim], subtracted from keys; none: keys as they are
-  View oprf_a;         // f64 [batch, heads]; stays as it is where no key exists
+  ConstView key_mean;  // f64 [batch, heads, dim], subtracted from keys; empty: keys as they are
+  View oprf_a;         // f64 [batch, heads]; unchanged if no key exists
 };
 
 namespace cpu {  // arrays of any type

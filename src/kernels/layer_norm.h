@@ -10,7 +10,7 @@ struct LayerNormArguments {
   ConstView x;           // [rows, width]
   ConstView gain, bias;  // [width]
   double epsilon;
-  bool again = false;  // the same y again, from statistics that are there
+  bool again = false;  // compute y again from given statistics
   View statistics;     // [rows, 2]: each row's mean and 1/√(variance + ε)
   View y;              // [rows, width]
 };
@@ -18,7 +18,7 @@ struct LayerNormArguments {
 struct LayerNormGradients {
   ConstView x, gain, statistics;
   ConstView grad_y;           // [rows, width]
-  bool add = false;           // to grad_x; else grad_y and grad_x may be the same
+  bool add = false;           // add to grad_x; if false, grad_y and grad_x may be the same
   View grad_x;                // [rows, width]
   View grad_gain, grad_bias;  // [width], added to
 };

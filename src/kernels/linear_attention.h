@@ -1,8 +1,8 @@
-// Linear attention on prefix states (prefix_state.h): a whole call, and its parts for states that
-// outlive a call.
+// Linear attention on prefix states (prefix_state.h): a whole call, and the operations on states
+// that outlive a call.
 //
 // Within a causal chunk the maxima c_r cover keys that its first rows may not see. A row whose
-// denominator falls under 2⁻⁹⁰ for that reason is recomputed with half the chunk, down to single
+// denominator falls below 2⁻⁹⁰ for that reason is recomputed with half the chunk, down to single
 // tokens, where D ≥ 1 again.
 #ifndef FAVOR_KERNELS_LINEAR_ATTENTION_H_
 #define FAVOR_KERNELS_LINEAR_ATTENTION_H_
@@ -17,8 +17,8 @@ namespace favor::kernels {
 // What linear attention needs besides arrays: constants of every head, from a plan or a call.
 struct LinearHeads {
   const FeatureConstants& features;
-  ConstView oprf_a;    // f64 [batch, heads]: A of this call; none: that of `features`
-  ConstView key_mean;  // f64 [batch, heads, dim], subtracted from keys; none: keys as they are
+  ConstView oprf_a;    // f64 [batch, heads]: A of this call; empty: that of `features`
+  ConstView key_mean;  // f64 [batch, heads, dim], subtracted from keys; empty: keys as they are
 
   HeadFeatures Features(const AttentionProblem& problem, int64_t group) const {
     HeadFeatures head = features.Head(problem.Head(group));
@@ -32,7 +32,7 @@ struct LinearHeads {
 };
 
 // Sums before the division, f64: e^{log_scale}·numerator and e^{log_scale}·denominator are the true
-// sums (query norms and normalisers included), so that reads of several states combine.
+// sums (query norms and normalisers included), so that what is read from several states combines.
 struct StateParts {
   View log_scale;    // [batch · heads, query_length]
   View numerator;    // [batch · heads, query_length, value_dim]
@@ -46,11 +46,11 @@ struct LinearArguments {
   // its end; a bidirectional call leaves the states of all keys there (its backward call reads
   // them). LinearAppend: keys join them. LinearRead: queries read them.
   PrefixStates states{};
-  StateParts parts{};  // of LinearRead, instead of `out`
+  StateParts parts{};  // LinearRead only: filled instead of `out`
 };
 
-// Every operation that moves states does nothing at all if the tally counted unusable rows before:
-// a check that ran first refuses a call without a word from the host.
+// Every operation that changes states does nothing if the tally already counts unusable rows: a
+// check that ran first can refuse a call without involving the host.
 namespace reference {  // token by token, in double
 void LinearAttention(const LinearArguments& a, const Context& context);
 }
@@ -66,7 +66,7 @@ inline void LinearAttention(const LinearArguments& a, const Context& context) {
                         .cpu = cpu::LinearAttention},
                        a.call.out, a, context);
 }
-// States are f64 on every backend: their device alone decides.
+// States are f64 on every backend: only their device decides which backend runs.
 inline void LinearAppend(const LinearArguments& a, const Context& context) {
   RunOn<LinearArguments>(a.states.tokens.device(), /*reference=*/false,
                          {.name = "state", .reference = nullptr, .cpu = cpu::LinearAppend}, a,

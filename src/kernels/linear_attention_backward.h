@@ -19,8 +19,8 @@ namespace favor::kernels {
 struct LinearGradients {
   AttentionGradients call;
   LinearHeads heads;
-  PrefixStates states{};  // of all keys, as a bidirectional forward call left them
-  bool own_mean = false;  // key_mean is that of the call's own keys: it is differentiated too
+  PrefixStates states{};  // the states of all keys, as a bidirectional forward call left them
+  bool own_mean = false;  // key_mean comes from the call's own keys: it is differentiated too
 };
 
 namespace reference {

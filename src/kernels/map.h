@@ -8,11 +8,11 @@
 //
 //
 // where u = B·ω_r·x, and the exponent of the feature is E_r(x) = e(u) + norm_slope·‖x‖²/2 +
-// A·‖ω_r‖² (A is 0 but for maps that take one; B = √(1 − 4A)). A map with two parts has 2m
-// features, the second part after the first. Formulas are written once, here, and serve reference,
-// CPU and GPU.
+// A·‖ω_r‖² (A is 0 except for maps that take one; B = √(1 − 4A)). A map with two parts has 2m
+// features, the second part after the first. Each formula is written once, in the map's file, and
+// used by reference, CPU and GPU.
 //
-// A row map (struct of RowMap) has no ω: it makes all of its factors from the scaled row itself,
+// A row map (derived from RowMap) has no ω: it makes all of its factors from the scaled row itself,
 // and its exponents are 0.
 //
 //   Width(dim)                                 columns of φ
@@ -54,7 +54,7 @@ struct ExponentialMap {
   }
 };
 
-// … whose exponent is linear in u.
+// Exponential maps whose exponent is linear in u.
 struct LinearExponentMap : ExponentialMap {
   template <class T>
   FAVOR_HOST_DEVICE static T Exponent(T u, int, T) {
@@ -66,7 +66,7 @@ struct LinearExponentMap : ExponentialMap {
   }
 };
 
-// [sin u ; cos u] without an exponent of its own in u.
+// Maps with the factors [sin u ; cos u] and an exponent that does not depend on u.
 struct TrigonometricMap {
   static constexpr bool kFlat = true;
   template <class T>
@@ -87,7 +87,7 @@ struct TrigonometricMap {
   }
 };
 
-// What is common to row maps: features are factors, and nothing is random.
+// Base of row maps: features are factors, and nothing is random.
 struct RowMap {
   static constexpr bool kFlat = true;
 };

@@ -1,6 +1,6 @@
 // The table of all maps, made from the files of kernels/maps/. A kernel calls a map on a tile
 // through it, so that kernels are compiled once and not once per map. The CPU kernels have a table
-// of the same order for each SIMD target (cpu/simd/features.cc).
+// in the same order for each SIMD target (cpu/simd/features.cc).
 #ifndef FAVOR_KERNELS_MAP_TABLE_H_
 #define FAVOR_KERNELS_MAP_TABLE_H_
 
@@ -35,14 +35,14 @@ struct MapEntry {
   const MapTraits* traits;
   int index;  // in AllMaps(): how a GPU kernel names the map
   Moments (*theory)(const Pair&, const Law&);
-  bool linear;  // E = u and g = 1, in one part: u is all there is to know
+  bool linear;  // E = u and g = 1, in one part: u is the exponent
   bool flat;    // E does not depend on u
   // Exponents and factors in double, [parts·m, lanes].
   void (*evaluate)(const MapTile<double>&, double* exponents, double* factors);
   // grad_u [m, lanes] from gradients with respect to exponents and factors, [parts·m, lanes].
   void (*backward)(const MapTile<double>&, const double* grad_exponents, const double* grad_factors,
                    double* grad_u);
-  RowMapFunctions row;  // of row maps, which have neither of the two above
+  RowMapFunctions row;  // row maps only; they have neither of the two above
 
   bool IsRowMap() const { return row.width != nullptr; }
   // Columns of φ from `features` rows of ω, or from a row alone.

@@ -8,12 +8,12 @@ namespace favor::kernels {
 
 // C = A·B, C += A·B with `add`, or C = A·B + bias in every row. A is [rows, depth], B [depth,
 // columns], C [rows, columns] with contiguous rows, the bias [columns]; A and B may be transposed
-// views. Nothing overlaps C.
+// views. C must not overlap the others.
 struct MatmulArguments {
   ConstView a, b;
   View c;
   bool add = false;
-  ConstView bias{};  // none: no bias; not with `add`
+  ConstView bias{};  // empty: no bias; not allowed with `add`
 };
 
 namespace reference {

@@ -1,5 +1,5 @@
 // The mean of the rows of each sequence, weighted by the mask: padding does not exist. A sequence
-// of padding alone gives 0.
+// that is all padding gives 0.
 #ifndef FAVOR_KERNELS_MEAN_POOL_H_
 #define FAVOR_KERNELS_MEAN_POOL_H_
 

@@ -1,4 +1,4 @@
-// ω of one head, drawn: a dense matrix, or a product of sparse orthogonal factors that is never
+// The drawn ω of one head: a dense matrix, or a product of sparse orthogonal factors that is never
 // written out. What favor draws is rounded to f32 once, so that every backend works with the same
 // numbers.
 #ifndef FAVOR_KERNELS_OMEGA_H_
@@ -21,11 +21,11 @@ struct OmegaStage {
   };
   Factor factor;
   int64_t stride = 0;
-  int64_t first_parameter = 0;  // of a block's parameters
+  int64_t first_parameter = 0;  // where its parameters begin among those of a block
 };
 
 // Row r of block b is row b·padded_dim + r of ω: row_scale · (last stage ⋯ first stage), of which
-// the first `features` rows and `dim` columns count (x is padded with zeros).
+// only the first `features` rows and `dim` columns are used (x is padded with zeros).
 struct Omega {
   int64_t features = 0;  // m
   int64_t dim = 0;       // d
@@ -33,7 +33,7 @@ struct Omega {
 
   std::vector<double> dense;  // [m, d]; empty for a structured ω
 
-  std::vector<OmegaStage> stages;  // the same for every block; none: the identity
+  std::vector<OmegaStage> stages;  // the same for every block; empty: the identity
   std::vector<std::vector<float>> block_parameters;
   std::vector<float> row_scale;  // [m]
 

@@ -10,8 +10,8 @@
 
 namespace favor::kernels {
 
-// `value(v)` is N_v. `has_keys` is false where no key exists for the row. `log_scale` is ρ with
-// query norm, normalisers and the shift of centred keys, so that exp(log_scale)·N is the
+// `value(v)` is N_v. `has_keys` is false if no key exists for the row. `log_scale` is ρ with query
+// norm, normalisers and the shift of centred keys included, so that exp(log_scale)·N is the
 // unnormalised sum.
 template <class Value>
 RowCounts StoreRow(const HeadOutput& out, int64_t row, int64_t value_dim, bool has_keys,
@@ -36,7 +36,7 @@ RowCounts StoreRow(const HeadOutput& out, int64_t row, int64_t value_dim, bool h
     const double n = value(v);
     double result = 0;
     if (divide) result = n / denominator;
-    // Through the logarithm: e^ρ alone may overflow where the sum does not.
+    // Through the logarithm: e^ρ alone may overflow even if the sum does not.
     if (!out.normalize && has_keys && n != 0)
       result = std::copysign(std::exp(log_scale + std::log(std::fabs(n))), n);
     SetElement(out.output, row, v, result);

@@ -1,6 +1,6 @@
-// The elementary functions in which maps are written, for float and double on CPU and GPU. Floats
-// on a CPU take the branch-free ones of vector_math.h, so that a loop over a map becomes SIMD code.
-// Names are whole words because Exp, Cos and others are maps.
+// The elementary functions that maps are written with, for float and double on CPU and GPU. For
+// floats on a CPU they are the branch-free ones of vector_math.h, so that a loop over a map becomes
+// SIMD code. Names are whole words because Exp, Cos and others are maps.
 #ifndef FAVOR_KERNELS_PORTABLE_H_
 #define FAVOR_KERNELS_PORTABLE_H_
 

@@ -26,7 +26,7 @@ struct AddWavesArguments {
 struct RotateArguments {
   ConstView waves;
   int64_t first, length;
-  bool back = false;  // by the negative angle
+  bool back = false;  // turn by the negative angle
   View x;             // [rows, heads·width]
 };
 

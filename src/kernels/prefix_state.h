@@ -6,7 +6,7 @@
 // w_r S_r, D = Σ_r w_r z_r. For positive maps z_r ≥ 1 for every feature and one w_r is 1: D ≥ 1
 // without an epsilon, at any norm. States merge associatively.
 //
-// Sums are double: a float that has grown over a million keys no longer feels the next one.
+// Sums are double: in float, a sum over a million keys would no longer change with the next key.
 #ifndef FAVOR_KERNELS_PREFIX_STATE_H_
 #define FAVOR_KERNELS_PREFIX_STATE_H_
 
@@ -43,12 +43,12 @@ struct PrefixStates {
 
   bool empty() const { return tokens.empty(); }
   int64_t groups() const { return tokens.size(0); }
-  // Of group `group`; on the CPU only.
+  // The state of group `group`; on the CPU only.
   PrefixState At(int64_t group) const;
   PrefixStates Range(int64_t begin, int64_t count) const;
 };
 
-// States that own their memory; without a key at first.
+// States that own their memory; they begin without keys.
 class StateTensors {
  public:
   StateTensors() = default;
@@ -56,7 +56,7 @@ class StateTensors {
 
   PrefixStates views() const { return views_; }
   bool empty() const { return views_.empty(); }
-  int64_t Bytes() const;  // of c, z and s
+  int64_t Bytes() const;  // size of c, z and s
   StateTensors Clone() const;
 
  private:
@@ -66,7 +66,7 @@ class StateTensors {
   PrefixStates views_;
 };
 
-// Turns `state` into the state of its keys and, behind them, of `later`'s.
+// Appends the keys of `later` to `state`.
 void MergeInto(const PrefixState& later, const PrefixState& state);
 
 }  // namespace favor::kernels

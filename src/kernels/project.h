@@ -1,7 +1,7 @@
 // Projection of rows on ω and its transpose, for gradients:
 //   Project:           u = x ωᵀ         [rows, d] → [rows, m]
 //   ProjectTranspose:  grad_x = grad_u ω  [rows, m] → [rows, d]
-// A structured ω costs O(m log d) a row instead of O(m d).
+// A structured ω costs O(m log d) per row instead of O(m d).
 #ifndef FAVOR_KERNELS_PROJECT_H_
 #define FAVOR_KERNELS_PROJECT_H_
 
@@ -14,7 +14,7 @@
 
 namespace favor::kernels {
 
-// By the definition of each factor, in double: O(d²) a stage.
+// By the definition of each factor, in double: O(d²) per stage.
 namespace reference {
 void Project(const Omega& omega, const double* x, int64_t rows, double* u);
 void ProjectTranspose(const Omega& omega, const double* grad_u, int64_t rows, double* grad_x);

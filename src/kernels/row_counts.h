@@ -1,4 +1,5 @@
-// What became of rows of attention, as pieces of work add it up before it joins a tally.
+// Counts of rows of attention by outcome, which pieces of work sum up before they are added to a
+// tally.
 #ifndef FAVOR_KERNELS_ROW_COUNTS_H_
 #define FAVOR_KERNELS_ROW_COUNTS_H_
 
@@ -8,7 +9,7 @@
 
 namespace favor::kernels {
 
-// The counts of the same names of TallyEntry.
+// The counts have the same names in TallyEntry.
 struct [[nodiscard]] RowCounts {
   int64_t nonpositive = 0, empty = 0, unusable = 0;
 

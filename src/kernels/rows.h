@@ -1,4 +1,4 @@
-// Some rows of a matrix: those that have a target.
+// Picking some rows of a matrix (those that have a target), and putting them back.
 #ifndef FAVOR_KERNELS_ROWS_H_
 #define FAVOR_KERNELS_ROWS_H_
 
@@ -11,15 +11,15 @@ namespace favor::kernels {
 // to[i] = from[places[i]]
 struct GatherArguments {
   ConstView from;         // [rows, columns]
-  const int64_t* places;  // [some], memory of the device
-  View to;                // [some, columns], of the same type
+  const int64_t* places;  // [some], in memory of the device
+  View to;                // [some, columns], same type
 };
 
 // to[places[i]] = from[i]; places differ, and the other rows of `to` stay as they are.
 struct ScatterArguments {
   ConstView from;         // [some, columns]
-  const int64_t* places;  // [some], memory of the device
-  View to;                // [rows, columns], of the same type
+  const int64_t* places;  // [some], in memory of the device
+  View to;                // [rows, columns], same type
 };
 
 namespace cpu {  // copies of bytes, of any type

@@ -11,9 +11,9 @@ struct Segment {
   bool decays;           // weight decay acts on it
 };
 
-// All of them, in their order.
+// All parameters, in their order.
 struct Segments {
-  const Segment* data;  // memory of the device
+  const Segment* data;  // in memory of the device
   int64_t count;
 };
 

@@ -11,7 +11,7 @@ namespace favor::kernels {
 // [batch·length, columns]: one sequence after the other.
 struct Sequences {
   int64_t batch, length;
-  ConstView mask;  // [batch, length], 0: padding; none: all tokens exist
+  ConstView mask;  // [batch, length], 0: padding; empty: all tokens exist
 };
 
 }  // namespace favor::kernels

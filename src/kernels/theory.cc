@@ -41,8 +41,8 @@ GaussLegendre MakeGaussLegendre(int n) {
   return rule;
 }
 
-// e^{log_scale}·value: a tiny scale times a huge mean is a number that doubles have, though they
-// have neither of the two. The exponents of long doubles reach far enough.
+// e^{log_scale}·value: a tiny scale times a huge mean may fit in a double even if neither of the
+// two does. Exponents of long doubles reach far enough for both.
 std::optional<double> Times(double log_scale, std::optional<long double> value) {
   if (!value) return std::nullopt;
   return static_cast<double>(std::exp(static_cast<long double>(log_scale)) * *value);

@@ -12,7 +12,7 @@
 
 namespace favor::kernels {
 
-// The numbers of a pair of vectors on which a kernel depends.
+// What a kernel depends on: the inner products of a pair of vectors.
 struct Pair {
   double xx, yy, xy;  // ‖x‖², ‖y‖², x·y
 
@@ -23,10 +23,10 @@ struct Pair {
 // The angle between the two vectors; a zero vector is at a right angle to everything.
 double Angle(const Pair& pair);
 
-// How ω's rows are distributed one by one, and the map's constants.
+// The distribution of a single row of ω, and the map's constants.
 struct Law {
-  int64_t dim;        // of the vectors
-  int64_t omega_dim;  // of ω's rows before truncation to dim: padded by Hadamard and Givens
+  int64_t dim;        // elements of the vectors
+  int64_t omega_dim;  // elements of ω's rows before truncation: Hadamard and Givens pad them
   OmegaNorm norm;
   double epsilon = 0;
   double oprf_a = 0;
@@ -41,11 +41,11 @@ struct Moments {
 
 // X = e^{log_scale} · e^{ω·z}, with w = ‖z‖²/2.
 Moments ExponentialMoments(double log_scale, double w, const Law& law);
-// X = e^{log_scale} · cosh(ω·z), with w = ‖z‖²/2; or of cos(ω·z), with w = −‖z‖²/2.
+// X = e^{log_scale} · cosh(ω·z), with w = ‖z‖²/2; or cos instead of cosh, with w = −‖z‖²/2.
 Moments EvenMoments(double log_scale, double w, const Law& law);
 
 // E e^{ω·z} for rows of length √d: Σ_k w^k/k! Π_{i<k} d/(d+2i), w = ±‖z‖²/2 (minus: E cos(ω·z)).
-// Its ratio to e^w is SMREG/SM. Empty where |w| is so large and negative that the sum cancels.
+// Its ratio to e^w is SMREG/SM. Empty if w is so far below 0 that the sum cancels.
 std::optional<long double> SphericalMean(double w, int64_t dim);
 
 // E e^{(ω₁+ω₂)·z} for two orthogonal rows of χ(d) length; w as above.

@@ -8,7 +8,7 @@
 
 namespace favor::kernels::vector_math {
 
-// Adding and subtracting it rounds to an integer.
+// Adding and then subtracting it rounds to an integer.
 constexpr float kRound = 12582912.0f;  // 1.5·2²³
 
 // e^r on |r| ≤ ln 2/2 is 1 + r + r²·(c₀ + … + c₄ r⁴), relative error 3.1e-9 (minimax).
@@ -53,8 +53,8 @@ inline float LogOnePlus(float x) {
 }
 
 // sin and cos: x = n·π/2 + r with π/2 in three parts, then polynomials on |r| ≤ π/4. Absolute error
-// below 1.3e-7 for |x| < 8000; beyond it grows like the distance of floats, 1e-7·|x|, which is how
-// well x itself is known. Results stay within ±1.
+// below 1.3e-7 for |x| < 8000; beyond, it grows like the spacing of floats, 1e-7·|x|, the precision
+// of x itself. Results stay within ±1.
 struct Reduced {
   float r, quarter;  // quarter: n modulo 4, in −2 … 2
 };

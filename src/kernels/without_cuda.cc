@@ -1,4 +1,4 @@
-// Stands for the kernels of cuda/ in builds without CUDA: one line for each operation.
+// Stands in for the kernels of cuda/ in builds without CUDA: one line for each operation.
 #include "core/device.h"
 #include "kernels/features.h"
 #include "kernels/layer_norm.h"

@@ -39,7 +39,7 @@ TEST(Activation, FastEqualsReferenceAndItsSlope) {
   }
 }
 
-// Both kinds of GELU as PyTorch computes them, to as many digits as it prints.
+// Both forms of GELU as PyTorch computes them, to as many digits as it prints.
 TEST(Activation, IsTheFormula) {
   const Context context({.threads = 1});
   const double x[] = {1, -2, 0.5};
@@ -53,7 +53,7 @@ TEST(Activation, IsTheFormula) {
   expect(Activation::kGeluTanh, {0.8411919906, -0.0454023059, 0.3457140098});
 }
 
-// Far from 0 it is 0 or x, with slopes 0 and 1, and nothing overflows.
+// Far from 0 an activation is 0 or x, with slopes 0 and 1, and nothing overflows.
 TEST(Activation, HasLimits) {
   const Context context({.threads = 1});
   const float x[] = {-1e30f, -1e4f, 1e4f, 1e30f}, ones[] = {1, 1, 1, 1};

@@ -1,4 +1,4 @@
-// The CUDA kernels against loops in double. Without a GPU there is nothing to run.
+// The CUDA kernels against loops in double. Skipped if there is no GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,9 +17,9 @@ namespace {
 
 constexpr Device kGpu{DeviceType::kCuda, 0};
 constexpr double kEpsilon = 1e-5;
-constexpr double kRounding = 0x1p-24;  // of a float, relative
-// Roundings on the way of an element into a sum over its row: sixteen of its thread, nine of a tree
-// over 512 threads, four of a row wider than they hold, and those of the element itself.
+constexpr double kRounding = 0x1p-24;  // relative rounding of a float
+// Roundings between an element and a sum over its row: sixteen in its thread, nine in a tree over
+// 512 threads, four in a row wider than they hold, and those of the element itself.
 constexpr double kRoundings = 40;
 
 // Standard normal values, or integers from −3 to 3, whose sums are exact in any order.
@@ -61,7 +61,7 @@ std::vector<Sizes> AllSizes() {
   for (const int64_t width : {1, 7, 64, 130, 512, 1000, 4096, 5000}) {
     for (const int64_t rows : {1, 3, 257, 4099}) sizes.push_back({rows, width});
   }
-  // Wider than the threads of a row hold in registers.
+  // Rows wider than their threads can hold in registers.
   sizes.push_back({3, 10000});
   sizes.push_back({700, 8195});
   return sizes;
@@ -218,7 +218,7 @@ TEST_F(CudaLayerNorm, GivesTheSameAgainFromItsStatistics) {
     ExpectSameBits(first, pass.y);
     ExpectSameBits(statistics, pass.statistics);
   }
-  // Those that it is given count, not those of the row.
+  // It must use the given statistics, not those of the row.
   Pass pass({2, 8});
   Tensor given({2, 2});
   for (int64_t row = 0; row < 2; ++row) given.Data<float>()[2 * row + 1] = 2;
@@ -252,8 +252,8 @@ TEST_F(CudaLayerNorm, TakesRowsAtAnyAddress) {
   ExpectForward(sizes, pass);
 }
 
-// `before` and `got` in double: every element is within the roundings of the terms of its formula,
-// a sum over rows within as many as there are rows.
+// `before` and `got` are in double. Every element must be within the roundings of the terms of its
+// formula, a sum over rows within as many roundings as there are rows.
 void CudaLayerNorm::ExpectBackward(const Sizes& sizes, const Gradients& before,
                                    const Gradients& got, bool add) {
   const Context cpu;
@@ -352,7 +352,8 @@ TEST_F(CudaLayerNorm, GivesTheSameBitsFromRunToRun) {
   }
 }
 
-// Two contexts are two streams, each with scratch of its own: work of one does not touch the other.
+// Two contexts are two streams, each with scratch of its own: the work of one does not affect the
+// other.
 TEST_F(CudaLayerNorm, ContextsWorkAtTheSameTime) {
   const Context one({.device = kGpu}), other({.device = kGpu});
   const Sizes small{4099, 130}, large{2048, 4096};
@@ -387,7 +388,7 @@ TEST_F(CudaLayerNorm, RefusesDoubles) {
   }
 }
 
-// Needs no GPU: arrays that claim to be on one are refused before they are read.
+// Needs no GPU: arrays that claim to be on a GPU are refused before they are read.
 TEST(Cuda, LayerNormNeedsAContextOnItsDevice) {
   float memory[64] = {};
   const auto on_gpu = [&](const Shape& shape) {

@@ -117,7 +117,7 @@ void AddRows(std::vector<OperationCase>& cases) {
   }
 }
 
-// A row's loss and probabilities, with the largest distance of two logits, which rounding of
+// A row's loss and probabilities, and the largest difference between two logits, which rounding of
 // exponents is relative to.
 struct SoftmaxRow {
   double loss = 0, range = 0;
@@ -137,7 +137,7 @@ SoftmaxRow Softmax(const Numbers& logits, int64_t row, int64_t classes, int64_t 
   return result;
 }
 
-// Exponentials are good to 2.7 roundings and one for each unit of their argument.
+// Exponentials are accurate to 2.7 roundings, plus one for each unit of their argument.
 void AddCrossEntropy(std::vector<OperationCase>& cases) {
   for (const Size& one : {Size{1, 1}, {1, 19}, {5, 8}, {600, 70}, {9, 1000}}) {
     const int64_t rows = one.rows, classes = one.columns;
@@ -173,7 +173,7 @@ void AddCrossEntropy(std::vector<OperationCase>& cases) {
       cases.push_back(c);
     }
   }
-  // As an operation from logits to y, [rows, 1]: the losses, one call per row.
+  // The loss as an operation from logits to y, [rows, 1], with one call per row.
   constexpr int64_t kRows = 4, kClasses = 19;
   OperationCase c("cross entropy gradient");
   c.Array("logits", {kRows, kClasses}).Integers("targets", kRows, kClasses);

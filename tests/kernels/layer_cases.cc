@@ -127,7 +127,7 @@ void AddLayerNorm(std::vector<OperationCase>& cases) {
       c.by_hand = [=](Hand& h) {
         for (int64_t row = 0; row < rows; ++row) {
           auto [mean, scale] = Statistics(h["x"], row, width);
-          if (again) {  // whatever the statistics say
+          if (again) {  // the given statistics, whatever they are
             mean = h["statistics"][At(2 * row)];
             scale = h["statistics"][At(2 * row + 1)];
           } else {
@@ -172,7 +172,7 @@ void AddLayerNorm(std::vector<OperationCase>& cases) {
         const auto count = static_cast<double>(width);
         for (int64_t row = 0; row < rows; ++row) {
           const auto [mean, scale] = Statistics(h["x"], row, width);
-          Numbers normed, inexact;  // what rounding makes of `normed` is relative to it
+          Numbers normed, inexact;  // rounding of `normed` is relative to `inexact`
           for (int64_t i = 0; i < width; ++i) {
             const double x = h["x"][At(row * width + i)];
             normed.push_back((x - mean) * scale);
@@ -224,7 +224,7 @@ void AddActivation(std::vector<OperationCase>& cases) {
         kernels::Activate({.f = f, .x = r["x"], .y = r["y"]}, r.context);
       };
       OperationCase c(Named(kind, rows, columns));
-      // 2e-7·(1 + |x|) and, of the slope, 1e-6: the errors of vector_math.h.
+      // 2e-7·(1 + |x|) and, for the slope, 1e-6: the errors of vector_math.h.
       c.Array("x", {rows, columns}).Array("y", {rows, columns}).Output("y", 4);
       c.run = forward;
       c.by_hand = [=](Hand& h) {

@@ -1,4 +1,4 @@
-// Every map of the table: derivatives, signs, closed forms, and f32 beside f64.
+// Every map of the table: derivatives, signs, closed forms, and f32 against f64.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ class EveryMap : public testing::TestWithParam<MapEntry> {
   const MapTraits& traits() const { return *GetParam().traits; }
   double epsilon() const { return traits().info.default_epsilon.value_or(0); }
 
-  // Exponents and factors at u, one lane, offset 0.3 and ‖x‖²/2 = 0.7 for all.
+  // Exponents and factors at u, one lane, with offset 0.3 and ‖x‖²/2 = 0.7 everywhere.
   std::pair<std::vector<double>, std::vector<double>> Evaluate(const std::vector<double>& u) const {
     const std::vector<double> offset(u.size(), 0.3);
     const double half_norm = 0.7;
@@ -144,8 +144,8 @@ TEST_P(EveryMap, StaysFiniteForHugeArguments) {
   }
 }
 
-// Mean and second moment of X against quadrature over the plane of x and y: closed forms of every
-// map under χ norms. X = Σ_parts exp(E(u) + E(v)) g(u) g(v) · normaliser².
+// Compares mean and second moment of X, closed forms of every map under χ norms, with quadrature
+// over the plane of x and y. X = Σ_parts exp(E(u) + E(v)) g(u) g(v) · normaliser².
 TEST_P(EveryMap, HasTheKernelAndVarianceOfItsFormula) {
   for (const Pair pair : {Pair{0.5, 0.7, 0.2}, Pair{0.3, 0.9, -0.4}, Pair{0.6, 0.6, 0.6}}) {
     const Law law{

@@ -1,4 +1,4 @@
-// Products of matrices: the fast ones against plain loops in double, for every shape of edge.
+// Products of matrices: the fast kernels against plain loops in double, for all shapes of edges.
 #include "kernels/matmul.h"
 
 #include <gtest/gtest.h>
@@ -92,7 +92,8 @@ TEST(Matmul, AddsABiasToEveryRow) {
   }
 }
 
-// Rows of C that lie apart, as parts of a wider matrix do, keep what is between them.
+// If rows of C are not contiguous, as in a part of a wider matrix, what is between them stays
+// unchanged.
 TEST(Matmul, LeavesWhatIsBetweenRows) {
   const Context context({.threads = 1});
   const Tensor a = Random(9, 20, "a"), b = Random(20, 18, "b");

@@ -1,5 +1,6 @@
-// Operations on small arrays, each with loops written by hand that say what it must give. Every
-// case runs in double, in float on every SIMD target and, if there are a GPU and a kernel, there.
+// Operations on small arrays, each with hand-written loops that say what the result must be. Every
+// case runs in double, in float on every SIMD target and, if there are a GPU and a kernel, on the
+// GPU.
 #ifndef FAVOR_TESTS_KERNELS_OPERATION_CASE_H_
 #define FAVOR_TESTS_KERNELS_OPERATION_CASE_H_
 
@@ -42,8 +43,8 @@ struct Sum {
 
 class OperationRun;
 
-// The same with loops of its own: values by name, as the operation finds them, and what it must
-// leave in its outputs.
+// The arrays of the hand-written loops: values by name, as the operation finds them, and what it
+// must leave in its outputs.
 struct Hand {
   const Numbers& operator[](const std::string& name) const { return values.at(name); }
   void Put(const std::string& name, int64_t index, const Sum& sum) {
@@ -51,8 +52,8 @@ struct Hand {
   }
 
   std::map<std::string, Numbers> values;
-  std::map<std::string, std::vector<Sum>> results;  // of outputs
-  TallyEntry tally;                                 // as it was, then as it must be
+  std::map<std::string, std::vector<Sum>> results;  // expected outputs
+  TallyEntry tally;                                 // before the operation, then as it must be
   double loss_size = 0;                             // rounding of the loss is relative to it
 };
 
@@ -61,7 +62,8 @@ struct OperationCase {
 
   explicit OperationCase(std::string case_name) : name(std::move(case_name)) {}
 
-  // Numbers drawn from N(0, 1) that are floats, so that all runs begin with the same.
+  // Adds numbers drawn from N(0, 1) and rounded to float, so that all runs begin with the same
+  // numbers.
   OperationCase& Array(const std::string& array, const Shape& shape) {
     Numbers drawn(static_cast<size_t>(shape.Elements()));
     RandomStream(7, name + "/" + array).FillNormal(0, drawn);
@@ -73,7 +75,8 @@ struct OperationCase {
       arrays[array].values.push_back(static_cast<double>(static_cast<float>(value)));
     return *this;
   }
-  // [batch, length], f32 in every run: about a quarter is padding, the last sequence all of it.
+  // Adds a mask [batch, length], f32 in every run: about a quarter is padding, and all of the last
+  // sequence.
   OperationCase& Mask(int64_t batch, int64_t length) {
     arrays["mask"] = {.shape = {batch, length}, .values = {}, .always_f32 = true};
     const RandomStream stream(7, name + "/mask");
@@ -83,7 +86,7 @@ struct OperationCase {
     }
     return *this;
   }
-  // Below `most`.
+  // Adds integers from 0 to `most` − 1.
   OperationCase& Integers(const std::string& array, int64_t count, int64_t most) {
     const RandomStream stream(7, name + "/" + array);
     for (int64_t i = 0; i < count; ++i) {
@@ -98,7 +101,8 @@ struct OperationCase {
     outputs[array] = roundings;
     return *this;
   }
-  // `gradient` is that of Σ grad_y·y with respect to `of`, where `forward` computes y.
+  // Declares `gradient` to be the gradient of Σ grad_y·y with respect to `of`, where `forward`
+  // computes y.
   OperationCase& Gradient(const std::string& gradient, const std::string& of) {
     gradients[gradient] = of;
     return *this;
@@ -119,7 +123,7 @@ struct OperationCase {
   Function run;
   std::function<void(Hand&)> by_hand;
   std::map<std::string, std::string> gradients;
-  Function forward;  // of gradients
+  Function forward;  // what `gradients` are gradients of
 };
 
 // One run of a case: its arrays in one type on one device.
@@ -170,10 +174,10 @@ class OperationRun {
   kernels::Segments segments_{};
 };
 
-// Rows and columns: one row, tails of vectors, more rows than a task has or than one sum takes.
+// Rows and columns: one row, tails of vectors, more rows than one task or one sum takes.
 inline constexpr Size kSizes[] = {{1, 1}, {1, 19}, {5, 8}, {7, 33}, {300, 10}, {600, 70}};
 
-std::vector<OperationCase> TokenCases();   // what moves tokens' rows in, along and out
+std::vector<OperationCase> TokenCases();   // embedding, positions, dropout, pooling
 std::vector<OperationCase> LayerCases();   // what layers compute from them
 std::vector<OperationCase> HeadCases();    // losses and products
 std::vector<OperationCase> UpdateCases();  // what a step does to all parameters

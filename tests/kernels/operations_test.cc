@@ -1,4 +1,4 @@
-// Every operation: what it gives in double by hand, in float like in double, its gradients by
+// Every operation: in double against loops by hand, in float against double, gradients against
 // central differences, and the same bits for any number of threads.
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ std::vector<OperationCase> AllCases() {
   return all;
 }
 
-// A case with what must come out of it.
+// A case with its expected results.
 class Expected {
  public:
   explicit Expected(const OperationCase& operation)
@@ -43,7 +43,7 @@ class Expected {
     }
     ExpectTally(exact_.Tallied(), 0);
   }
-  // `more` roundings of f32 than on the CPU, which sums in double.
+  // Allows `more` roundings of f32 than on the CPU, which sums in double.
   void ExpectLikeDoubles(const OperationRun& run, double more = 0) const {
     for (const auto& [name, roundings] : case_.outputs)
       ExpectNear(name, run.Values(name), exact_.Values(name), roundings + more);
@@ -51,7 +51,8 @@ class Expected {
   }
 
  private:
-  // Of the size of a sum. A double knows sums of thousands of terms to 1e-12.
+  // Tolerance relative to the size of a sum. In double, sums of thousands of terms are known to
+  // 1e-12.
   static double Relative(double roundings) { return 1e-12 + std::ldexp(roundings, -24); }
 
   void ExpectNear(const std::string& name, const Numbers& have, const Numbers& want,
@@ -110,12 +111,12 @@ TEST(CudaOperations, AreThoseInDouble) {
     try {
       operation.run(run);
     } catch (const Error& error) {
-      // Operations get their kernels one by one.
+      // Not every operation has a kernel on the GPU yet.
       EXPECT_NE(std::string(error.what()).find("it runs on the cpu only"), std::string::npos)
           << error.what();
       continue;
     }
-    // Sums of a row are floats there, added up as a tree, and a root is off by two units.
+    // On the GPU, sums over a row are floats, added as a tree, and a root is off by two units.
     Expected(operation).ExpectLikeDoubles(run, /*more=*/4);
   }
 }
@@ -144,7 +145,7 @@ TEST(Operations, HaveTheGradientsOfCentralDifferences) {
     SCOPED_TRACE(operation.name);
     for (const auto& [name, of] : operation.gradients) {
       OperationRun run(operation, DataType::kF64, context);
-      kernels::Zero({.y = run[name]}, context);  // some are added to
+      kernels::Zero({.y = run[name]}, context);  // some gradients are added to the array
       operation.run(run);
       const Numbers gradient = run.Values(name);
       const ConstView view(gradient.data(), operation.arrays.at(name).shape);
@@ -161,7 +162,7 @@ TEST(Operations, HaveTheGradientsOfCentralDifferences) {
   }
 }
 
-// Rows that any layer could not use keep the weights as they are.
+// If any layer counts unusable rows, the weights stay as they are.
 TEST(AdamW, ReadsEveryEntryOfTheTally) {
   const Context context({.threads = 1});
   for (const int64_t bad : {-1, 0, 1, 2}) {
@@ -201,7 +202,7 @@ TEST(Copy, ConvertsTypes) {
     Tensor narrow({kRows, kColumns}, type), back({kRows, 2 * kColumns}, DataType::kF64);
     kernels::Copy({.from = exact, .to = narrow}, context);
     kernels::Copy({.from = narrow, .to = back.view().Range(1, 3, kColumns)}, context);
-    // Half of the last bit: of 24, 11 and 8 bits.
+    // Half of the last of 24, 11 and 8 bits.
     const int bits = type == DataType::kF32 ? 24 : type == DataType::kF16 ? 11 : 8;
     for (int64_t i = 0; i < kRows * kColumns; ++i) {
       const double have = back.Data<double>()[i / kColumns * 2 * kColumns + 3 + i % kColumns];
@@ -213,7 +214,7 @@ TEST(Copy, ConvertsTypes) {
   }
 }
 
-// Arrays on a GPU for an operation that has no kernel there.
+// Arrays on a GPU are refused by an operation without a kernel there.
 TEST(Backend, RefusesWhatHasNoKernel) {
   const Context context({.threads = 1});
   float number = 1;

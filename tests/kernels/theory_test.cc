@@ -90,7 +90,7 @@ TEST(BivariateMean, IntegratesKnownFunctions) {
               (std::numbers::pi - std::acos(0.5)) / (2 * std::numbers::pi), 1e-12);
 }
 
-// Long vectors: a scale below and a mean above what doubles hold make a number between.
+// Long vectors: a scale below and a mean above the range of doubles have a product within it.
 TEST(Theory, MomentsOfLongVectorsAreFinite) {
   const Law law{.dim = 8, .omega_dim = 8, .norm = OmegaNorm::kChi};
   const Pair pair{900, 900, 300};
@@ -99,7 +99,7 @@ TEST(Theory, MomentsOfLongVectorsAreFinite) {
     ASSERT_TRUE(moments.mean.has_value()) << name;
     EXPECT_NEAR(*moments.mean / std::exp(300.0), 1, 1e-12) << name;
   }
-  // E X² = e^{−‖x‖²−‖y‖²+2‖x+y‖²} of the positive map.
+  // E X² = e^{−‖x‖²−‖y‖²+2‖x+y‖²} for the positive map.
   const Moments near = FindMap("positive")->theory({100, 100, 99.99}, law);
   EXPECT_NEAR(*near.second / std::exp(599.96), 1, 1e-10);
 }

@@ -1,5 +1,4 @@
-// Cases of what moves tokens' rows in, along and out: embedding, positions, dropout, and the mean
-// of a sequence.
+// Cases of operations on tokens' rows: embedding, positions, dropout, and the mean of a sequence.
 #include <numbers>
 
 #include "kernels/dropout.h"
@@ -92,7 +91,7 @@ void AddPositions(std::vector<OperationCase>& cases) {
           const double exponent =
               static_cast<double>(i % width / 2 * 2) / static_cast<double>(width);
           const double angle = static_cast<double>(first + i / width) / std::pow(10000, exponent);
-          // The angle itself is known to a few roundings.
+          // The angle itself is only known to a few roundings.
           h.Put("waves", i, {i % 2 == 0 ? std::cos(angle) : std::sin(angle), 1 + angle});
         }
       };

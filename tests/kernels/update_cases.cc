@@ -79,8 +79,8 @@ void AddAdamW(std::vector<OperationCase>& cases) {
       for (double& v : c.arrays["second"].values) v = std::fabs(v);
       c.segments = slab.segments;
       c.tally = kind.tally;
-      // Scale, gradient, two factors, products and sum of a moment; then its correction, the root,
-      // the quotient and the difference.
+      // Roundings: scale, gradient, two factors, products and sum of a moment; then its correction,
+      // the root, the quotient and the difference.
       if (kind.refused) {
         c.Output("first", 0).Output("second", 0).Output("values", 0);
       } else {

@@ -28,7 +28,7 @@ void AdamW(const AdamWArguments& a, const Context& context) {
   WithType(a.values.type(), [&]<class T>(T) {
     const auto scale = static_cast<T>(a.clip > 0 && norm > a.clip ? a.clip / norm : 1);
     const auto b1 = static_cast<T>(a.beta1), b2 = static_cast<T>(a.beta2);
-    // Taken in double: near 1 a float has few digits left of the difference.
+    // Subtracted in double: for β near 1 the difference would have few digits left in float.
     const auto rest1 = static_cast<T>(1 - a.beta1), rest2 = static_cast<T>(1 - a.beta2);
     const auto c1 = static_cast<T>(1 / (1 - std::pow(a.beta1, t))),
                c2 = static_cast<T>(1 / (1 - std::pow(a.beta2, t)));

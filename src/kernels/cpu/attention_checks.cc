@@ -14,13 +14,14 @@ namespace {
 constexpr int64_t kTaskRows = 1024;
 constexpr int64_t kFewElements = 1 << 15;
 
-// Rows that exist of an array [batch, heads, length, columns] for which is_unusable(row, batch,
-// head) holds. Blocks of rows without an element beyond `limit` are passed over.
+// Counts the existing rows of an array [batch, heads, length, columns] for which is_unusable(row,
+// batch, head) holds. Blocks of rows without an element beyond `limit` are skipped.
 template <class IsUnusable>
 RowCounts CountRows(const ConstView& array, const ConstView& mask, double limit,
                     const Context& context, const IsUnusable& is_unusable) {
   if (array.empty()) return {};
-  // A few rows, as in decoding, are looked at as a whole: pieces would cost more than the numbers.
+  // A few rows, as in decoding, are checked as a whole: cutting them into pieces would cost more
+  // than the check.
   const bool few = array.shape().Elements() <= kFewElements;
   if (few && LargestAbsolute(array) <= limit) return {};
   const int64_t heads = array.size(1), length = array.size(2);
@@ -52,7 +53,7 @@ double LargestElement(const AttentionProblem& problem) {
   return std::sqrt(kLargestNorm / (std::fabs(problem.scale) * static_cast<double>(problem.dim)));
 }
 
-// Keys less the mean of every head that shares them, if that is not in range.
+// Counts the keys that are not in range once the mean of a head that shares them is subtracted.
 RowCounts CountCentred(const RangeArguments& a, const Context& context) {
   const AttentionProblem& problem = a.problem;
   if (a.key_mean.empty()) return {};

@@ -16,8 +16,8 @@ void SetZero(const View& rows) {
   }
 }
 
-// A running sum over keys; row i takes it after key i when causal, all rows take the whole
-// otherwise.
+// A running sum over keys: row i takes it after key i if causal, else every row takes the whole
+// sum.
 RowCounts UniformGroup(const AttentionArguments& a, int64_t group) {
   const AttentionProblem& problem = a.problem;
   const ConstView values = problem.OfKeys(problem.v, group);
@@ -54,14 +54,14 @@ RowCounts UniformGroup(const AttentionArguments& a, int64_t group) {
 }
 
 // Row i of the output is the mean (or sum) of the values that it sees: every value takes the
-// gradients of the rows that see it, each divided by how many it sees.
+// gradients of the rows that see it, each divided by the number of values that the row sees.
 void UniformGradient(const AttentionProblem& problem, const float* mask,
                      const HeadGradients& rows) {
   const ConstView& grad_out = rows.grad_output;
   const View& grad_values = rows.grad_values;
   const int64_t keys = grad_values.size(0), dv = grad_out.size(1);
   const auto exists = [&](int64_t key) { return mask == nullptr || mask[key] != 0; };
-  int64_t count = 0;  // of keys that exist, up to the row
+  int64_t count = 0;  // existing keys up to the row
   for (int64_t key = 0; key < keys; ++key) count += exists(key) ? 1 : 0;
   std::vector<double> sum(static_cast<size_t>(dv), 0.0);
   const auto take = [&](int64_t row) {
@@ -93,8 +93,8 @@ void IdentityGradient(const float* mask, const HeadGradients& rows) {
   }
 }
 
-// work(mask, rows) for every group, those that share values one after the other; queries and keys
-// have no gradient.
+// Calls work(mask, rows) for every group; groups that share values run one after the other. Queries
+// and keys have no gradient.
 template <class Work>
 void ForValues(const AttentionGradients& a, const Context& context, const Work& work) {
   const Turns turns(a.problem);

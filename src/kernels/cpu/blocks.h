@@ -1,4 +1,4 @@
-// The cut of a sequence into blocks, and the states of what lies before or after each.
+// How a sequence is cut into blocks, and the states of what lies before or after each block.
 #ifndef FAVOR_KERNELS_CPU_BLOCKS_H_
 #define FAVOR_KERNELS_CPU_BLOCKS_H_
 
@@ -11,20 +11,21 @@
 
 namespace favor::kernels::cpu {
 
-// Work is cut by shape: a head's sequence into blocks whose states merge in order, so that one long
-// sequence keeps all threads busy too.
+// Work is cut by shape: a head's sequence into blocks whose states merge in order, so that even one
+// long sequence keeps all threads busy.
 struct Blocks {
-  static constexpr int64_t kLeastRows = 1024, kMostRows = 4096;  // of a block, while blocks suffice
-  static constexpr int64_t kPieces = 16;                         // that keep threads busy
-  static constexpr int64_t kMost = 64;                           // blocks of a sequence
-  static constexpr int64_t kStateBytes = 32 << 20;               // of all states alive at a time
-  // So many heads keep threads busy: a causal sequence is then not cut, which saves a third of its
-  // work.
+  // Rows of a block; more if that many blocks would exceed kMost or kStateBytes.
+  static constexpr int64_t kLeastRows = 1024, kMostRows = 4096;
+  static constexpr int64_t kPieces = 16;            // enough pieces of work to keep threads busy
+  static constexpr int64_t kMost = 64;              // at most so many blocks of a sequence
+  static constexpr int64_t kStateBytes = 32 << 20;  // at most, for all states alive at a time
+  // With this many heads threads are busy anyway: a causal sequence is then not cut, which saves a
+  // third of its work.
   static constexpr int64_t kManyGroups = 8;
 
   Blocks(int64_t length, bool causal, int64_t groups, int64_t state_bytes) {
-    // Bidirectional blocks cost little: as many as make enough pieces of work of all heads. Causal
-    // ones cost work: only where heads are few.
+    // Bidirectional blocks cost little: as many as give enough pieces of work over all heads.
+    // Causal ones cost extra work: they are cut only if heads are few.
     const int64_t wanted = causal ? kLeastRows * groups : length * groups / kPieces;
     const int64_t least = std::clamp(wanted, kLeastRows, kMostRows);
     const bool cut = length > least && !(causal && groups >= kManyGroups);

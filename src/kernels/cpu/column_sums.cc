@@ -8,7 +8,7 @@
 namespace favor::kernels::cpu {
 
 void AddColumnSums(const ColumnSumsArguments& a, const Context& context) {
-  constexpr int64_t kRows = 256;  // of one task; the sums of tasks are added in their order
+  constexpr int64_t kRows = 256;  // rows of one task; the sums of tasks are added in their order
   WithType(a.sums.type(), [&]<class T>(T) {
     const int64_t columns = a.rows.size(1);
     using Sums = std::vector<double>;

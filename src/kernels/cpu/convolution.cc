@@ -34,12 +34,12 @@ void Convolution(const ConvolutionArguments& a, const Context& context) {
 }
 
 void ConvolutionBackward(const ConvolutionGradients& a, const Context& context) {
-  constexpr int64_t kRows = 256;  // of one task; the sums of tasks are added in their order
+  constexpr int64_t kRows = 256;  // rows of one task; the sums of tasks are added in their order
   WithType(a.grad_x.type(), [&]<class T>(T) {
     const int64_t taps = a.weight.size(0), columns = a.x.size(1), length = a.sequences.length;
     using Sums = std::vector<double>;
     const Sums zero(static_cast<size_t>(taps * columns), 0.0);
-    // A token is the source of taps: each row of x collects from the rows that read it.
+    // Each row of x collects gradients from the rows of y that read it.
     const Sums total = ParallelReduce(
         context, a.x.size(0), kRows, zero,
         [&](int64_t begin, int64_t end) {

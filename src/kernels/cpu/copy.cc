@@ -9,7 +9,7 @@
 namespace favor::kernels::cpu {
 
 void Zero(const ZeroArguments& a, const Context& context) {
-  constexpr int64_t kBytes = 1 << 16;  // of one task
+  constexpr int64_t kBytes = 1 << 16;  // bytes of one task
   auto* to = static_cast<std::byte*>(a.y.data());
   ParallelForBlocks(context, a.y.shape().Elements() * ItemBytes(a.y.type()), kBytes,
                     [&](int64_t begin, int64_t end) {

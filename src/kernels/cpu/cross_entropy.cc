@@ -18,7 +18,7 @@ struct Sums {
   int64_t correct = 0;
 };
 
-// One row: adds its loss, and replaces logits by their gradient if there is to be one.
+// Adds the loss of one row, and replaces its logits by their gradient if grad_scale is not 0.
 template <class T>
 void ScoreRow(T* logits, int64_t classes, int32_t target, double grad_scale, Sums& sums) {
   const T* largest = std::max_element(logits, logits + classes);

@@ -9,10 +9,10 @@
 namespace favor::kernels::cpu {
 namespace {
 
-constexpr int64_t kElements = 8;  // of a block of random bits
+constexpr int64_t kElements = 8;  // elements per block of random bits
 constexpr int64_t kTask = 16384;
 
-// out(i, factor) for every element.
+// Calls out(i, factor) for every element.
 template <class T, class Out>
 void ForEachFactor(const DropoutArguments& a, const Context& context, const Out& out) {
   const int64_t count = a.y.shape().Elements();

@@ -21,7 +21,7 @@ void Embedding(const EmbeddingArguments& a, const Context& context) {
 }
 
 void EmbeddingBackward(const EmbeddingGradients& a, const Context& context) {
-  // Rows may share an entry: a task owns columns and takes the rows in their order.
+  // Rows may share an entry: a task owns some columns and adds the rows in their order.
   constexpr int64_t kColumns = 64;
   WithType(a.grad_table.type(), [&]<class T>(T) {
     const int64_t width = a.grad_y.size(1);

@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-// `count` rows of one head.
+// Exponents and factors of `count` rows of one head.
 void FeaturesOnTarget(const HeadFeatures& head, const float* x, int64_t count,
                       const Context& context, float* exponents, float* factors) {
   const int64_t width = head.width;
@@ -80,7 +80,8 @@ namespace {
 
 constexpr int64_t kTaskRows = 64;
 
-// body(head, first row of all, number of rows): blocks of the rows of every group.
+// Calls body(head, first row, number of rows) for blocks of the rows of every group; the first row
+// counts over all groups.
 template <class Body>
 void ForBlocks(const FeatureConstants& constants, int64_t heads, const ConstView& x,
                const Context& context, const Body& body) {

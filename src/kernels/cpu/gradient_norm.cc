@@ -36,7 +36,7 @@ void AddGradientNorm(const GradientNormArguments& a, const Context& context) {
       sums[static_cast<size_t>(i)] = SumOfSquares(a.gradients.Data<T>(), piece.begin, piece.end);
     });
   });
-  // Segment by segment, as if each were a sum of its own.
+  // Summed segment by segment: each is a sum of its own.
   double total = 0;
   for (size_t i = 0; i < pieces.size();) {
     double of_segment = 0;

@@ -9,7 +9,8 @@
 namespace favor::kernels::cpu {
 namespace {
 
-// Sums of a row in eight parts, so that they become SIMD code and round alike everywhere.
+// The sum over a row in eight parts, so that it becomes SIMD code and rounds alike on every
+// machine.
 template <class Term>
 double SumOf(int64_t count, const Term& term) {
   double parts[8] = {};

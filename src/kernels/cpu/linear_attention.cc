@@ -66,7 +66,7 @@ class Groups {
     });
   }
 
-  // `group` counts from the first of these.
+  // `group` counts from first_.
   LinearHead Head(int64_t group) const {
     return HeadOf(problem_, arguments_.heads, first_ + group, context_);
   }
@@ -81,7 +81,7 @@ class Groups {
 
 bool IsRefused(const LinearArguments& a) { return a.call.tally->unusable > 0; }
 
-// One task for each group, whose state moves.
+// Runs one task for each group, which updates the group's state.
 template <class Work>
 void MoveStates(const LinearArguments& a, const Context& context, const Work& work) {
   if (IsRefused(a)) return;
@@ -119,7 +119,7 @@ void LinearAppend(const LinearArguments& a, const Context& context) {
 
 void LinearRead(const LinearArguments& a, const Context& context) {
   const AttentionProblem& problem = a.call.problem;
-  // Parts are read at once; rows of the output in tasks.
+  // Parts are read in one task per group; rows of the output in several.
   const bool parts = !a.parts.log_scale.empty();
   constexpr int64_t kRows = 256;
   const int64_t rows = parts ? problem.query_length : kRows,

@@ -1,5 +1,5 @@
-// Blocks of C, each with one owner, by the tile products of simd/gemm; A and B are copied into rows
-// that lie together, 64 terms of the sum at a time.
+// Matrix products: blocks of C, each with one owner, by the tile products of simd/gemm; A and B are
+// copied into contiguous rows, 64 terms of the sum at a time.
 #include "kernels/matmul.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -23,8 +23,8 @@ void MultiplyOnTarget(const Operand& a, const float* b, int64_t b_step, int64_t 
   Multiply(a, b, b_step, rows, columns, depth, c);
 }
 
-// out[j] = a·(row j of b), for rows of b that lie together. Each row of b is read once, from front
-// to back: for so few rows of A the time is that of reading B.
+// out[j] = a·(row j of b), for contiguous rows of b. Each row of b is read once, from front to
+// back: with so few rows of A, the time is that of reading B.
 void DotRowsOnTarget(const float* a, const float* b, int64_t b_step, int64_t rows, int64_t depth,
                      float* out) {
   const FloatTag tag;
@@ -69,22 +69,22 @@ HWY_EXPORT(DotRowsOnTarget);
 
 namespace {
 
-// Up to so many rows of A meet B where it lies: a copy of it would cost more than the product.
+// Up to this many rows of A, B is read in place: copying it would cost more than the product.
 constexpr int64_t kFewRows = 4;
-constexpr int64_t kTaskElements = 1 << 16;  // of B, in one task
+constexpr int64_t kTaskElements = 1 << 16;  // elements of B in one task
 
-// C is computed in blocks of so many rows and columns; a block, the rows of B that it reads and 64
-// terms of A stay in the second cache (192·256 floats: 192 KiB).
+// C is computed in blocks of this many rows and columns; a block, the rows of B that it reads and
+// 64 terms of A stay in the L2 cache (192·256 floats: 192 KiB).
 constexpr int64_t kBlockRows = 192, kBlockColumns = 256;
-// A's rows are copied for so many terms at a time and serve all columns of a task.
+// A's rows are copied this many terms at a time and serve all columns of a task.
 constexpr int64_t kCopiedDepth = 1024;
-// A task takes all columns of its rows where there are as many blocks of rows; a sum is cut among
-// tasks where there are fewer blocks in all and the pieces stay this long.
+// A task takes all columns of its rows if there are at least kFewBlocks blocks of rows; a sum is
+// cut among tasks if there are fewer blocks in all and the pieces keep at least kLeastPiece terms.
 constexpr int64_t kFewBlocks = 8, kLeastPiece = 512;
 // B is copied once for all tasks up to this size: weights are smaller, batches larger.
 constexpr int64_t kMostShared = int64_t{1} << 22;
 
-// Lengths that differ by little and are whole tiles.
+// A block length that is a multiple of whole tiles and makes blocks about equally long.
 int64_t BlockLength(int64_t total, int64_t most, int64_t multiple) {
   const int64_t blocks = (total + most - 1) / most;
   return ((total + blocks - 1) / blocks + multiple - 1) / multiple * multiple;
@@ -103,7 +103,7 @@ struct Product {
   int64_t c_step;
   int64_t rows, columns, depth;
   bool add;
-  const float* bias;  // of these columns; null: none
+  const float* bias;  // bias of these columns; null: none
   int64_t block_columns;
 };
 
@@ -116,7 +116,7 @@ void CopyRows(const float* from, int64_t from_step, int64_t rows, int64_t column
   }
 }
 
-// Rows of B that lie together, 64 terms of one block of columns after the other.
+// A copy of B with contiguous rows, 64 terms of one block of columns after the other.
 class CopiedB {
  public:
   CopiedB(const Product& product, const Context& context)
@@ -208,7 +208,7 @@ class Task {
     const int64_t count = std::min(kDepth, p_.depth - depth), columns = Columns(column);
     const bool add = p_.add || p_.bias != nullptr || depth > 0;
     const ResultMode mode = add ? ResultMode::kAdd : ResultMode::kStore;
-    // Whole vectors of C are written in place, what is left of a row through a buffer.
+    // Whole vectors of C are written in place, the rest of a row through a buffer.
     const int64_t whole = columns / kWidestVector * kWidestVector, rest = columns - whole;
     float* c = p_.c + column;
     if (whole > 0) HWY_DYNAMIC_DISPATCH(MultiplyOnTarget)
@@ -226,15 +226,15 @@ class Task {
 
   const Product& p_;
   const CopiedB* shared_;
-  bool transposed_;  // A's columns lie together: copied as they lie
+  bool transposed_;  // A's columns are contiguous: copied in that order
   int64_t a_step_;
   Scratch<float> a_rows_;
   int64_t b_step_;
   Scratch<float> b_rows_, edge_;
 };
 
-// `to` [rows, columns] from a matrix whose columns lie together, through tiles of one cache line a
-// row on both sides.
+// Fills `to` [rows, columns] from a matrix whose columns are contiguous, through tiles of one cache
+// line per row on both sides.
 void TransposeInto(const Matrix& from, int64_t rows, int64_t columns, int64_t to_step,
                    const Context& context, float* to) {
   constexpr int64_t kTile = 16;
@@ -252,7 +252,7 @@ void TransposeInto(const Matrix& from, int64_t rows, int64_t columns, int64_t to
   });
 }
 
-// Rows in blocks, all columns a task.
+// Each task computes one block of rows, with all columns.
 void ByRows(const Product& all, int64_t block_rows, const Context& context) {
   std::optional<CopiedB> shared;
   if (all.depth * all.columns <= kMostShared) shared.emplace(all, context);
@@ -265,8 +265,8 @@ void ByRows(const Product& all, int64_t block_rows, const Context& context) {
   });
 }
 
-// Few rows: blocks of columns and pieces of the depth are tasks too; pieces are computed apart and
-// added in their order.
+// For few rows: blocks of columns and pieces of the depth are tasks too; pieces are computed
+// separately and added in their order.
 void InPieces(const Product& all, int64_t block_rows, const Context& context) {
   const int64_t row_blocks = Blocks(all.rows, block_rows),
                 column_blocks = Blocks(all.columns, all.block_columns),
@@ -311,7 +311,7 @@ void InPieces(const Product& all, int64_t block_rows, const Context& context) {
                     });
 }
 
-// A few rows against the transpose of a matrix whose rows lie together.
+// A few rows times the transpose of a matrix whose rows are contiguous.
 void ByDots(const Product& all, const Context& context) {
   const int64_t grain = std::max<int64_t>(4, kTaskElements / all.depth / 4 * 4);
   ParallelForBlocks(context, all.columns, grain, [&](int64_t begin, int64_t end) {
@@ -343,7 +343,8 @@ void Matmul(const MatmulArguments& arguments, const Context& context) {
               .block_columns = BlockLength(c.size(1), kBlockColumns, kWidestVector)};
   if (all.rows <= kFewRows && all.a.column_step == 1 && all.b.row_step == 1)
     return ByDots(all, context);
-  // Weights: they are small beside what they multiply, so that a copy costs little.
+  // A transposed B holds weights: they are small compared with what they multiply, so a copy costs
+  // little.
   const int64_t step = RowStep(all.columns);
   const bool transpose = all.b.column_step != 1;
   const Scratch<float> transposed(context, transpose ? all.depth * step : 1);

@@ -9,7 +9,7 @@
 namespace favor::kernels::cpu {
 namespace {
 
-// Of each row: 1/(tokens of its sequence that exist), 0 for padding.
+// The weight of each row: 1/(existing tokens of its sequence), 0 for padding.
 std::vector<double> Weights(const Sequences& sequences) {
   const auto length = static_cast<size_t>(sequences.length);
   const size_t rows = static_cast<size_t>(sequences.batch) * length;

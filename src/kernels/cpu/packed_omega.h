@@ -8,10 +8,10 @@
 namespace favor::kernels::cpu {
 
 struct PackedOmega {
-  explicit PackedOmega(const Omega& from);  // which must outlive it
+  explicit PackedOmega(const Omega& from);  // `from` must outlive it
 
   const Omega& omega;
-  // If it is dense: ω in rows of RowStep(d) and ωᵀ in rows of RowStep(m) (simd/gemm_types.h).
+  // If ω is dense: ω in rows of RowStep(d) and ωᵀ in rows of RowStep(m) (simd/gemm_types.h).
   AlignedVector<float> rows, columns;
 };
 

@@ -1,4 +1,4 @@
-// Segments cut into pieces of one task each.
+// Segments cut into pieces, one per task.
 #ifndef FAVOR_KERNELS_CPU_PIECES_H_
 #define FAVOR_KERNELS_CPU_PIECES_H_
 

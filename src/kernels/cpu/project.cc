@@ -38,7 +38,7 @@ namespace {
 
 constexpr int64_t kTaskRows = 64;
 
-// Products have padded rows: into a tile first, then into `to` [rows, columns].
+// Products need padded rows: they go to a tile first, then to `to` [rows, columns].
 template <class Product>
 void ThroughTile(const Context& context, int64_t rows, int64_t columns, const Product& product,
                  float* to) {

@@ -1,4 +1,4 @@
-// Loops that memory bounds are written once for f32, the fast path, and f64, the reference.
+// Memory-bound loops are written once for f32, the fast path, and f64, the reference.
 #ifndef FAVOR_KERNELS_CPU_TYPED_H_
 #define FAVOR_KERNELS_CPU_TYPED_H_
 

@@ -22,7 +22,7 @@ struct Arguments {
   const float* offset;          // [entries, m]
   const float* argument_scale;  // [entries]
   int64_t groups, length, features, dim, width;
-  int64_t heads, entries;  // group g is of head g mod heads, whose entry it is unless there is one
+  int64_t heads, entries;  // group g has head g mod heads, and that entry unless there is only one
   float epsilon;
   float* exponents;  // [groups, length, width]
   float* factors;
@@ -33,8 +33,8 @@ __global__ void FeaturesKernel(const Arguments a) {
   constexpr int kParts = Map::kTraits.info.parts;
   constexpr float kNormSlope = static_cast<float>(Map::kTraits.norm_slope);
   __shared__ float tile_x[kTile][kTile], tile_omega[kTile][kTile + 1];
-  // One axis of blocks, features fastest, then rows, then groups: the second axis of a grid ends at
-  // 65,535.
+  // One axis of blocks, features fastest, then rows, then groups: the second axis of a grid is
+  // limited to 65,535.
   const int64_t feature_tiles = (a.features + kTile - 1) / kTile;
   const int64_t row_tiles = (a.length + kTile - 1) / kTile;
   const int64_t tile = blockIdx.x / feature_tiles;

@@ -11,16 +11,17 @@
 
 namespace favor::kernels::cuda {
 
-// The status of a call, or of the launch before this. Kernels run later: what fails in them is an
-// error of the next call that waits for the stream.
+// Throws if a call, or the launch before this, failed. Kernels run later: a failure inside one is
+// reported by the next call that waits for the stream.
 inline void Check(const char* operation, cudaError_t status = cudaGetLastError()) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // or the next launch would report this error as its own
+  cudaGetLastError();  // clears it: the next launch would report this error as its own
   throw Error(ErrorCode::kUnavailable, operation,
               std::string("cuda: ") + cudaGetErrorString(status));
 }
 
-// The stream of the context; f32 is what kernels of this folder write.
+// The stream of the context. Throws unless `result` is f32, which is all that kernels of this
+// folder write.
 inline cudaStream_t StreamFor(const char* operation, const ConstView& result,
                               const Context& context) {
   if (result.type() != DataType::kF32) {

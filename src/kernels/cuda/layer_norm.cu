@@ -1,5 +1,5 @@
-// Memory bounds layer norm: a row is read once into registers, its statistics are sums over those,
-// and the result is written once.
+// Layer norm is memory-bound: a row is read once into registers, its statistics are sums over
+// those, and the result is written once.
 #include "kernels/layer_norm.h"
 
 #include "kernels/cuda/launch.cuh"
@@ -9,8 +9,8 @@ namespace favor::kernels::cuda {
 namespace {
 
 constexpr char kName[] = "layer norm";
-constexpr int64_t kMostBlocks = int64_t{1} << 30;  // of a grid
-constexpr int kShares = 32;  // in which the parts of a gradient of gain or bias are added
+constexpr int64_t kMostBlocks = int64_t{1} << 30;  // blocks of a grid
+constexpr int kShares = 32;  // threads that share the parts of a gradient of gain or bias
 
 struct Forward {
   const float *x, *gain, *bias;
@@ -31,16 +31,16 @@ struct Backward {
 };
 
 // Mean and 1/√(variance + ε) of a row, in three passes over registers. With u = 2⁻²⁴ and k
-// roundings on the way of an element into a sum (kHeld and the nine levels of a tree), Σx/width is
-// off by up to k·u·|mean|, which the sum of deviations from it corrects: what is left is the
-// rounding of the mean itself, u·|mean|, and k·u standard deviations. Squares of deviations from
-// that mean give the variance within k·u of itself, however large the offset of the row is. The
-// CPU, which sums in double, stores the mean with the same rounding.
+// roundings between an element and the sum (kHeld and the nine levels of a tree), Σx/width is off
+// by up to k·u·|mean|, which the sum of deviations from it corrects: what is left is the rounding
+// of the mean itself, u·|mean|, and k·u standard deviations. Squares of deviations from that mean
+// give the variance within k·u of itself, however large the offset of the row is. The CPU, which
+// sums in double, stores the mean with the same rounding.
 template <int kVector>
 __device__ float2 Statistics(const Forward& a, const float* x, uint32_t width,
                              const float (&held)[kHeld], int& turn) {
   const auto count = static_cast<float>(a.width);
-  // add(value) for the values of the row that are this thread's.
+  // Calls add(value) for the values of the row that this thread reads.
   const auto for_each = [&](const auto& add) {
     ForHeld<kVector>(width, [&](int i, uint32_t) {
 #pragma unroll
@@ -60,7 +60,7 @@ __device__ float2 Statistics(const Forward& a, const float* x, uint32_t width,
   for_each([&](float value) { correction[0] += value - about; });
   SumOverGroup(turn, correction);
   const float mean = about + correction[0] / count;
-  float deviations[2] = {0, 0};  // their sum, which the rounding of the mean leaves, and squares
+  float deviations[2] = {0, 0};  // Σ deviation (not 0, as the mean is rounded) and Σ deviation²
   for_each([&](float value) {
     const float deviation = value - mean;
     deviations[0] += deviation;
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kMostThreads, 2) ForwardKernel(const Forward a
 }
 
 // Sums of the gradients of gain and bias over the rows of a block, for the columns that a thread
-// holds; columns beyond them are added to where they are written.
+// holds; further columns are summed directly in `parts`.
 template <int kVector>
 class GainAndBias {
  public:
@@ -144,7 +144,7 @@ class GainAndBias {
   __device__ void WriteOne(const float (&held)[kHeld], float* of_groups, float* to) {
     const bool several = blockDim.y > 1;
     const uint32_t columns = kHeld * blockDim.x;
-    if (several) __syncthreads();  // until nobody reads what was there before
+    if (several) __syncthreads();  // until no thread reads the previous contents
     ForHeld<kVector>(width_, [&](int i, uint32_t column) {
       Vector<kVector> sums;
 #pragma unroll
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kMostThreads) BackwardKernel(const Backward a)
     const float scale = width > 0 ? a.statistics[2 * row + 1] : 0.0f;
 
     float normal[kHeld], grad[kHeld];  // n and g
-    float sums[2] = {0, 0};            // of g and g·n
+    float sums[2] = {0, 0};            // sums of g and g·n
     ForHeld<kVector>(width, [&](int i, uint32_t column) {
       const Vector<kVector> in = Load<kVector>(x + column), grads = Load<kVector>(grad_y + column);
 #pragma unroll
@@ -255,8 +255,8 @@ __global__ void __launch_bounds__(kWarp* kShares)
 
 int64_t BlocksOf(int64_t count, int64_t per_block) { return (count + per_block - 1) / per_block; }
 
-// Blocks that run at the same time. They share the rows of a gradient, so that there are no more
-// parts to add than that.
+// Number of blocks that run at the same time. They share the rows of a gradient, so that there are
+// only as many parts to add.
 template <class Kernel>
 int64_t BlocksAtATime(Kernel* kernel, const dim3& block, size_t shared_bytes) {
   int device = 0, processors = 0, blocks = 0;

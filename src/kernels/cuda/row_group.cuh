@@ -1,6 +1,6 @@
 // Rows of an array in the registers of groups of threads: a part of a warp for a narrow row, a
 // whole block for a wide one. A block is (threads of a group, groups), and a row that does not
-// exist is one of width 0, so that every thread takes part in every sum.
+// exist has width 0, so that every thread takes part in every sum.
 #ifndef FAVOR_KERNELS_CUDA_ROW_GROUP_CUH_
 #define FAVOR_KERNELS_CUDA_ROW_GROUP_CUH_
 
@@ -16,7 +16,7 @@ namespace favor::kernels::cuda {
 
 constexpr int kHeld = 16;          // elements of its row that a thread holds
 constexpr int kNarrowBlock = 256;  // threads of a block of several groups
-constexpr int kMostThreads = 512;  // of a block: 128 registers each
+constexpr int kMostThreads = 512;  // threads of a block: 128 registers each
 constexpr int kWarp = 32;
 
 inline dim3 BlockOfRows(int64_t width) {
@@ -27,7 +27,7 @@ inline dim3 BlockOfRows(int64_t width) {
   return dim3(static_cast<unsigned>(std::min<int64_t>(warps * kWarp, kMostThreads)));
 }
 
-// Of rows [rows, width]. Columns are counted in 32 bits, which saves registers.
+// The width of rows [rows, width]. Columns are counted in 32 bits, which saves registers.
 inline uint32_t WidthOf(const char* operation, const ConstView& rows) {
   constexpr int64_t kMostWidth = int64_t{1} << 31;
   if (rows.size(1) > kMostWidth) {
@@ -58,8 +58,8 @@ __device__ void Store(const Vector<kVector>& values, float* to) {
   *reinterpret_cast<Vector<kVector>*>(to) = values;
 }
 
-// Neighbouring threads hold neighbouring vectors of a row: body(index of the first element among
-// those that this thread holds, its column).
+// Neighbouring threads hold neighbouring vectors of a row. Calls body(index of the first element
+// among those that this thread holds, its column) for each vector.
 template <int kVector, class Body>
 __device__ void ForHeld(uint32_t width, const Body& body) {
 #pragma unroll
@@ -69,7 +69,8 @@ __device__ void ForHeld(uint32_t width, const Body& body) {
   }
 }
 
-// The columns of a row that is wider than its group can hold: body(column) for vectors of them.
+// The columns of a row that is wider than its group can hold: calls body(column) for each vector of
+// them.
 template <int kVector, class Body>
 __device__ void ForRest(uint32_t width, const Body& body) {
   const uint32_t first = kHeld * blockDim.x + threadIdx.x * kVector;
@@ -77,8 +78,8 @@ __device__ void ForRest(uint32_t width, const Body& body) {
 }
 
 // Replaces values by their sums over the group, the same in every thread and from run to run.
-// `turn` begins at 0 and changes with each call of a kernel: the memory of one is free once all
-// threads are in the next.
+// `turn` begins at 0 and changes with each call within a kernel: the memory of one call is free
+// once all threads are in the next.
 template <int kCount>
 __device__ void SumOverGroup(int& turn, float (&values)[kCount]) {
   constexpr int kMostWarps = kMostThreads / kWarp;

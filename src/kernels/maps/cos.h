@@ -23,7 +23,7 @@ struct Cos : GeneralizedMap<Cos> {
   }
 
   // (cos u + ε)² = ½ + ε² + 2ε cos u + ½ cos 2u: all moments are those of cosines, E cos iu cos jv
-  // = ½[e^{−‖ix+jy‖²/2} + e^{−‖ix−jy‖²/2}]. A quadrature would have to follow their waves.
+  // = ½[e^{−‖ix+jy‖²/2} + e^{−‖ix−jy‖²/2}]. A quadrature would have to resolve their oscillation.
   static Moments Theory(const Pair& pair, const Law& law) {
     if (law.norm != OmegaNorm::kChi) return {};
     const auto product = [&](const std::array<double, 3>& waves) {

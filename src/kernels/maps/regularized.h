@@ -10,7 +10,7 @@
 namespace favor::kernels {
 
 struct Regularized : Positive {
-  // In place of the base's: that is what a map is told apart by.
+  // Hides the traits of the base: a map is identified by its own.
   // cppcheck-suppress duplInheritedMember
   static constexpr MapTraits kTraits{.info = {.name = "regularized",
                                               .formula = "exp(ω·x − |x|²/2), |ω| = √d",

@@ -1,5 +1,5 @@
-// φ(x) = [1, x]: the Taylor polynomial of degree 1 of the softmax kernel, K = 1 + x·y, without ω
-// and exactly. Signed: K is negative for x·y < −1.
+// φ(x) = [1, x]: the Taylor polynomial of degree 1 of the softmax kernel, K = 1 + x·y: exact,
+// without ω. Signed: K is negative for x·y < −1.
 #ifndef FAVOR_KERNELS_MAPS_TAYLOR1_H_
 #define FAVOR_KERNELS_MAPS_TAYLOR1_H_
 

@@ -52,7 +52,7 @@ double Dot(const ConstView& a, int64_t i, const ConstView& b, int64_t j) {
   return dot;
 }
 
-// P_ij and dS_ij; both 0 where the query does not see the key.
+// P_ij and dS_ij; both are 0 if the query does not see the key.
 struct Pair {
   Pair(const ExactHead& rows, const HeadGradients& gradients, int64_t i, int64_t j) {
     const RowRange seen = rows.KeysSeenBy({i, i + 1});
@@ -68,7 +68,7 @@ struct Pair {
 };
 
 void Accumulate(double factor, const ConstView& rows, int64_t index, std::vector<double>& sum) {
-  if (factor == 0) return;  // whatever a masked row holds
+  if (factor == 0) return;  // a masked row may hold anything
   for (size_t c = 0; c < sum.size(); ++c)
     sum[c] += factor * ElementAt(rows, index, static_cast<int64_t>(c));
 }

@@ -32,7 +32,7 @@ struct Row {
   MapTile<double> tile;
 };
 
-// body(head, row of all) in parallel.
+// Calls body(head, row) in parallel; the row counts over all groups.
 template <class Body>
 void ForRows(const FeatureConstants& constants, int64_t heads, const ConstView& x,
              const Context& context, const Body& body) {

@@ -126,7 +126,7 @@ double StoreKey(const LinearHead& head, const HeadGradients& gradients, int64_t 
   return gradient.log_weight;
 }
 
-// The state of a key joins it, as in the forward pass.
+// Appends a key to the state, as in the forward pass.
 void AppendKey(const LinearHead& head, int64_t index, const PrefixState& state) {
   const HeadKeys& keys = head.keys;
   if (!keys.Exists(index)) return;

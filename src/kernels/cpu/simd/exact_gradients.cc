@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-constexpr int64_t kOtherRows = 128;  // of the side that streams past
+constexpr int64_t kOtherRows = 128;  // rows of the side that streams past
 constexpr int64_t kLaneStep = RowStep(kExactBlock);
 
 // A tile of rows as they are, [count, RowStep(columns)]; rows that the mask takes out are zeros.

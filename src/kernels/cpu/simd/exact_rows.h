@@ -1,5 +1,5 @@
-// Exact attention of rows of one head, for the SIMD target of the machine: what
-// cpu/exact_attention.cc is cut into. Keys stream past in blocks with a running maximum.
+// Exact attention of rows of one head, for the SIMD target of the machine: the tasks of
+// cpu/exact_attention.cc. Keys stream past in blocks with a running maximum.
 #ifndef FAVOR_KERNELS_CPU_SIMD_EXACT_ROWS_H_
 #define FAVOR_KERNELS_CPU_SIMD_EXACT_ROWS_H_
 

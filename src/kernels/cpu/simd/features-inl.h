@@ -2,8 +2,8 @@
 // as rows along the features.
 //
 // The exponent of a feature is kept in three parts, E_r(x) = e_r + norm_slope·‖x‖²/2 + offset_r
-// with e_r in float and the rest in double, so that float rounding is of differences and not of
-// ‖x‖²/2, which is 256 already at standard deviation 8 and d = 64.
+// with e_r in float and the rest in double, so that floats round differences and not ‖x‖²/2, which
+// is already 256 at standard deviation 8 and d = 64.
 #if defined(FAVOR_KERNELS_CPU_SIMD_FEATURES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FAVOR_KERNELS_CPU_SIMD_FEATURES_INL_H_
 #undef FAVOR_KERNELS_CPU_SIMD_FEATURES_INL_H_
@@ -38,10 +38,10 @@ const MapRows& RowsOf(const MapEntry& map);
 
 class FeaturePanel {
  public:
-  // With `backward`, gradients can be taken.
+  // `backward`: Backward will be called.
   FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool backward, const Context& context);
 
-  // Rows act as (x − mean)·scale; those that the mask takes out as zeros, whatever they hold.
+  // The map sees rows as (x − mean)·scale, and masked rows as zeros, whatever they hold.
   void Compute(const ConstView& rows, int64_t begin, int64_t count, const double* mean,
                double scale, const float* mask);
 
@@ -59,19 +59,19 @@ class FeaturePanel {
   // largest[r] ← max(largest[r], e_ir + row_shift_i) over rows with exists_i.
   void FindLargest(int64_t count, const char* exists, const float* row_shift, float* largest) const;
 
-  const std::vector<double>& offset() const { return offset_; }  // of every feature
+  const std::vector<double>& offset() const { return offset_; }  // offset of every feature
 
-  // What weights are relative to: feature_shift_r = sign·c_r + offset_r − base, taken in double.
-  // The padding never counts.
+  // Sets what weights are relative to: feature_shift_r = sign·c_r + offset_r − base, computed in
+  // double. The padding never counts in maxima or sums.
   void SetFeatureShift(std::span<const double> c, double sign, double base);
   float FeatureShift(int64_t r) const { return feature_shift_[static_cast<size_t>(r)]; }
 
   // max_r e_r + feature_shift_r of a row.
   float LargestOfRow(int64_t row) const;
 
-  // Weights w_r = exp(e_r + feature_shift_r + row_shift)·g_r in place of the exponents. One returns
-  // Σ w_r·with_r, the other bounds the sum in the exponential by `limit` and adds factor·w_r to
-  // sums.
+  // Both put weights w_r = exp(e_r + feature_shift_r + row_shift)·g_r in place of the exponents.
+  // WeighAndDot returns Σ w_r·with_r; WeighAndSum bounds the sum in the exponential by `limit` and
+  // adds factor·w_r to sums.
   float WeighAndDot(int64_t row, float row_shift, const float* with) const;
   void WeighAndSum(int64_t row, float row_shift, float limit, float factor, float* sums) const;
   void ClearWeights(int64_t row) const {
@@ -80,7 +80,7 @@ class FeaturePanel {
   }
 
   // grad_x [count, x_step] of rows from the gradients of their weights, [count, step], which are
-  // overwritten. Weights as they were left.
+  // overwritten. Weights are those that WeighAndSum left.
   void Backward(int64_t count, float* grad_weights, float* grad_x, int64_t grad_step) const;
 
  private:

@@ -15,8 +15,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-// A map on one row of u, [m] → exponents and factors [parts·m]; what the map does not have may be
-// null. The loops become SIMD code.
+// A map on one row of u, [m] → exponents and factors [parts·m]; arrays that the map does not have
+// may be null. The loops become SIMD code.
 template <class Map>
 void EvaluateRow(int64_t m, float epsilon, const float* HWY_RESTRICT u,
                  float* HWY_RESTRICT exponents, float* HWY_RESTRICT factors) {
@@ -31,7 +31,7 @@ void EvaluateRow(int64_t m, float epsilon, const float* HWY_RESTRICT u,
   }
 }
 
-// grad_u from the gradients of exponents and factors.
+// Computes grad_u from the gradients of exponents and factors.
 template <class Map>
 void BackwardRow(int64_t m, float epsilon, const float* HWY_RESTRICT u,
                  const float* HWY_RESTRICT grad_exponents, const float* HWY_RESTRICT grad_factors,
@@ -97,7 +97,7 @@ FeaturePanel::FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool back
   weights_ = has_factor_ ? factors_ : exponents_;
   grad_u_ = backward && !head.map->linear ? take(max_rows * u_step_) : nullptr;
   row_memory_ = take(step_);
-  if (!head.map->linear) std::fill_n(exponents_, next - exponents_, 0.0f);  // the padding counts
+  if (!head.map->linear) std::fill_n(exponents_, next - exponents_, 0.0f);  // padding is read
 }
 
 void FeaturePanel::Compute(const ConstView& rows, int64_t begin, int64_t count, const double* mean,
@@ -184,8 +184,8 @@ enum class RowForm {
   kOneExponent,  // factors, and one exponent for all features
 };
 
-// The loop over a row's weights, with what each form of row needs. Weights take the place of
-// exponents, or of factors where there are any; with kKeep, exponentials stay where exponents were.
+// The loop over a row's weights, specialised for each form of row. Weights take the place of
+// exponents, or of factors if there are any; with kKeep, exponentials stay where exponents were.
 template <RowForm kForm, bool kDot, bool kKeep>
 HWY_INLINE float WeighRow(int64_t padded, float* HWY_RESTRICT e, float* HWY_RESTRICT g,
                           float row_shift, const float* HWY_RESTRICT feature_shift, float limit,
@@ -217,7 +217,7 @@ HWY_INLINE float WeighRow(int64_t padded, float* HWY_RESTRICT e, float* HWY_REST
   return kDot ? SumOfLanes(dot) : 0.0f;
 }
 
-// Only sums are followed by gradients.
+// kKeep is for gradients, which follow only WeighAndSum (kDot false).
 template <bool kDot>
 HWY_INLINE auto ChooseWeighRow(bool has_factor, bool one_exponent) {
   if (one_exponent) return &WeighRow<RowForm::kOneExponent, kDot, !kDot>;
@@ -248,7 +248,7 @@ void FeaturePanel::Backward(int64_t count, float* grad_weights, float* grad_x,
   AlignedVector<float> norm_gradient(static_cast<size_t>(count));
   for (int64_t row = 0; row < count; ++row) {
     float* gradient = grad_weights + row * step_;
-    // With respect to exponents: w·gradient; to factors: e^…·gradient.
+    // The gradient with respect to exponents is w·gradient; with respect to factors, e^…·gradient.
     Floats sum = hn::Zero(d);
     for (int64_t r = 0; r < padded(); r += Lanes()) {
       const Floats g = hn::LoadU(d, gradient + r);

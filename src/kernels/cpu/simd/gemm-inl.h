@@ -7,7 +7,7 @@
 //                 left out.
 //
 // Rows of B and C are padded to whole vectors of the widest target (PaddedColumns); the padding of
-// C is computed from that of B.
+// C is computed from the padding of B.
 #if defined(FAVOR_KERNELS_CPU_SIMD_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FAVOR_KERNELS_CPU_SIMD_GEMM_INL_H_
 #undef FAVOR_KERNELS_CPU_SIMD_GEMM_INL_H_
@@ -29,7 +29,8 @@ using FloatTag = hn::ScalableTag<float>;
 using Floats = hn::Vec<FloatTag>;
 HWY_INLINE constexpr int64_t Lanes() { return static_cast<int64_t>(hn::MaxLanes(FloatTag())); }
 
-// C ← decay·C + sum with C = data + rest, the rest being what floats lost: two roundings further.
+// C ← decay·C + sum with C = data + rest, the rest being what rounding to float lost: both together
+// have twice the digits of a float.
 HWY_INLINE void AddExactly(Floats sum, Floats decay, float* data, float* rest) {
   const FloatTag d;
   const Floats old = hn::LoadU(d, data);
@@ -49,8 +50,8 @@ void Multiply(const Operand& a, const float* b, int64_t b_step, int64_t rows, in
               int64_t depth, const Result& c);
 
 // C[rows, columns] = A[rows, depth]·B[columns, depth]ᵀ. The padding of A's rows up to a whole
-// vector is zero, that of B's finite. B and C hold a multiple of 4 rows and columns. With `lower`,
-// elements above the diagonal are not all computed.
+// vector is zero, the padding of B's finite. B and C hold a multiple of 4 rows and columns. With
+// `lower`, elements above the diagonal are not all computed.
 void MultiplyRows(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t rows,
                   int64_t columns, int64_t depth, bool lower, float* c, int64_t c_step);
 

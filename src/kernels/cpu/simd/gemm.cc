@@ -11,7 +11,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-// A tile's sums stay in registers: 6 rows × 4 vectors where there are 32 of these, 6 × 2 else.
+// A tile's sums stay in registers: 6 rows × 4 vectors if there are 32 registers, else 6 × 2.
 constexpr int kTileRows = 6;
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM
 constexpr int kTileVectors = 4;
@@ -87,7 +87,7 @@ HWY_INLINE void MultiplyPanel(const Operand& a, const float* b, int64_t b_step, 
   if (row < rows) MultiplyTile<1, kVectors>(a, b, b_step, depth, c, row, column);
 }
 
-// The depth is cut so that a panel of B stays in the first cache; C then collects the parts.
+// The depth is cut so that a panel of B stays in the L1 cache; C then collects the parts.
 void Multiply(const Operand& a, const float* b, int64_t b_step, int64_t rows, int64_t columns,
               int64_t depth, const Result& c) {
   const int64_t vectors = PaddedColumns(columns) / Lanes();
@@ -107,7 +107,7 @@ void Multiply(const Operand& a, const float* b, int64_t b_step, int64_t rows, in
     for (; vector < vectors; ++vector)
       MultiplyPanel<1>(a_block, b_block, b_step, rows, block, part, vector * Lanes());
     if (part.mode == ResultMode::kStore) part.mode = ResultMode::kAdd;
-    part.column_decay = nullptr;  // once
+    part.column_decay = nullptr;  // C decays once, with the first part
   }
 }
 

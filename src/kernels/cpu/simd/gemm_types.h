@@ -6,15 +6,15 @@
 
 namespace favor::kernels::cpu {
 
-// The widest vector has 16 floats; rows are this much apart at least, and one cache line more, so
-// that rows below each other do not compete for the same cache set.
+// The widest vector has 16 floats; rows are padded to whole vectors, plus one cache line, so that
+// consecutive rows do not compete for the same cache set.
 constexpr int64_t kWidestVector = 16;
 constexpr int64_t PaddedColumns(int64_t columns) {
   return (columns + kWidestVector - 1) / kWidestVector * kWidestVector;
 }
 constexpr int64_t RowStep(int64_t columns) { return PaddedColumns(columns) + kWidestVector; }
 
-// Terms that are summed in registers before they join C. Pairs of floats cost more to join.
+// Terms that are summed in registers before they join C. Joining pairs of floats costs more.
 constexpr int64_t kDepth = 64, kDepthOfPairs = 128;
 
 // Element (i, k) is data[i·row_step + k·depth_step].
@@ -33,8 +33,8 @@ struct Result {
   float* data;
   int64_t step;  // between rows
   ResultMode mode = ResultMode::kStore;
-  float* rest = nullptr;                // of kAddExactly, laid out like data
-  const float* column_decay = nullptr;  // of kAddExactly; null: 1
+  float* rest = nullptr;                // for kAddExactly, laid out like data
+  const float* column_decay = nullptr;  // for kAddExactly; null: 1
 };
 
 }  // namespace favor::kernels::cpu

@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
 constexpr int64_t kPanelRows = 96;
-// Weights of floats up to here leave room for the products; beyond, a smaller chunk must do.
+// Weights with exponents up to here leave room for products in float; beyond, the chunk is halved.
 constexpr float kLargestExponent = 62.4f, kWeightLimit = 80;
 
 // Rows of a lower triangle are multiplied in strips; what lies above the diagonal within a strip is
@@ -56,8 +56,9 @@ HWY_INLINE void AddLowerTranspose(const float* products, int64_t step, const flo
   }
 }
 
-// 1 where weights exceed what floats hold: unnormalised ones, and those of maps without exponents
-// whose features, and denominators with them, are tiny. Others are at most 1.
+// Returns 1 if some weight exceeds the range of floats. This can happen to unnormalised weights,
+// and for maps without exponents whose features, and so denominators, are tiny. Other weights are
+// at most 1.
 HWY_INLINE int64_t Beyond(const LinearHead& head, AppendedRows& rows,
                           const HeadGradients& gradients) {
   const bool bounded = gradients.normalized && !head.features.map->flat;
@@ -82,7 +83,7 @@ struct GradientTiles {
   Scratch<float> memory;
   float *grad_x, *grad_value;
   float* grad_weights;                // [rows, width]
-  float *products, *weight_products;  // [rows, rows]: of values, of weights
+  float *products, *weight_products;  // [rows, rows]: products of values, of weights
 };
 
 RowCounts QueryGradientsOnTarget(const LinearHead& head, const HeadGradients& gradients,
@@ -163,7 +164,7 @@ RowCounts AppendQueriesOnTarget(const LinearHead& head, const HeadGradients& gra
   return counts;
 }
 
-// The two sweeps of a causal call share their buffers' shapes and the halving of a chunk in which
+// The two sweeps of a causal call, which share the shapes of buffers and halve a chunk in which
 // some weight leaves the range of floats.
 class CausalGradients {
  public:
@@ -178,7 +179,7 @@ class CausalGradients {
         sums_(state, SumState::Layout::kByValue, head.context),
         tiles_(head, (max_rows + 3) / 4 * 4, state.value_dim) {}
 
-  // Gradients of queries; the state of keys moves on.
+  // Gradients of queries; the state of keys moves forward.
   RowCounts Forwards(int64_t begin, int64_t end) {
     const int64_t count = end - begin;
     RowCounts counts;

@@ -20,10 +20,10 @@ constexpr float kLeastDenominator = 0x1p-90f;
 constexpr float kLeastExponent = -62.4f;  // log of the above
 
 constexpr int64_t kKeyPanel = 120, kQueryPanel = 96;
-// So few rows leave the state in double where it is: turning it into floats would cost more.
+// Up to this many rows use the state in double as it is: converting it to floats would cost more.
 constexpr int64_t kFewRows = 4;
 
-// Queries against maxima c: features, then weights w = exp(F − ρ) g.
+// Queries read against maxima c: features, then weights w = exp(F − ρ) g.
 class WeighedQueries {
  public:
   WeighedQueries(const HeadFeatures& head, int64_t max_rows, const Context& context)
@@ -32,7 +32,7 @@ class WeighedQueries {
         rho_(static_cast<size_t>(max_rows)),
         denominator_(rho_.size()) {}
 
-  // Returns how many rows cannot be computed with.
+  // Returns the number of unusable rows.
   int64_t Load(const HeadQueries& rows, int64_t begin, int64_t end) {
     count_ = end - begin;
     rows_ = &rows;
@@ -44,14 +44,14 @@ class WeighedQueries {
     return unusable;
   }
 
-  // Weights, and their products with z.
+  // Computes weights, and their products with z.
   void Weigh(std::span<const double> c, const float* z) {
     base_ = -INFINITY;
     for (size_t r = 0; r < c.size(); ++r) base_ = std::max(base_, c[r] + panel_.offset()[r]);
     panel_.SetFeatureShift(c, 1, base_);
     for (int64_t row = 0; row < count_; ++row) {
       const auto i = static_cast<size_t>(row);
-      PrefetchRow(rows_->queries, begin_ + count_ + row);  // of the next panel
+      PrefetchRow(rows_->queries, begin_ + count_ + row);  // one of the next panel
       rho_[i] = panel_.LargestOfRow(row);
       denominator_[i] = panel_.WeighAndDot(row, -rho_[i], z);
     }
@@ -74,7 +74,7 @@ class WeighedQueries {
   int64_t begin_ = 0, count_ = 0;
 };
 
-// A few keys into the state where it lies.
+// Adds a few keys to the state in place.
 RowCounts AppendFew(const LinearHead& head, RowRange range, const PrefixState& state) {
   AppendedRows keys(head.features, range.count(), state.value_dim, /*backward=*/false,
                     head.context);
@@ -258,9 +258,10 @@ class CausalPass {
   // Rows of the triangle are multiplied in strips.
   static int64_t StripEnd(int64_t row) { return (row / 24 + 1) * 24; }
 
-  // Whether all that some row may see lies so far below the chunk's maxima that it drowned.
-  // Nonnegative maps show it in the denominator. Signed ones can have a small one by nature, but
-  // one exponent for all features: the largest in reach decides.
+  // Whether everything that some row may see lies so far below the chunk's maxima that it was lost
+  // to rounding. Nonnegative maps show it in the denominator. Signed maps can have a small
+  // denominator anyway, but have one exponent for all features: the largest that the row sees
+  // decides.
   bool SomeRowIsLost() {
     int64_t seen = sums_.tokens();
     const float decay = sums_.decay()[0];

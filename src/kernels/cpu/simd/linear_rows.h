@@ -1,5 +1,5 @@
-// Linear attention of one head, for the SIMD target of the machine: what cpu/linear_attention.cc
-// and its backward call are cut into.
+// Linear attention of one head, for the SIMD target of the machine: the tasks of
+// cpu/linear_attention.cc and of its backward call.
 #ifndef FAVOR_KERNELS_CPU_SIMD_LINEAR_ROWS_H_
 #define FAVOR_KERNELS_CPU_SIMD_LINEAR_ROWS_H_
 
@@ -10,7 +10,7 @@ namespace favor::kernels::cpu {
 
 //   AppendKeys    adds keys to the state
 //   ReadQueries   attention of queries to what the state holds
-//   Causal        rows after those in `state`, which moves on to the end of the range
+//   Causal        rows after those in `state`, which moves to the end of the range
 RowCounts AppendKeys(const LinearHead& head, RowRange range, const PrefixState& state);
 RowCounts ReadQueries(const LinearHead& head, RowRange range, const PrefixState& state,
                       const HeadOutput& out);
@@ -20,8 +20,8 @@ RowCounts Causal(const LinearHead& head, RowRange range, const PrefixState& stat
 //   QueryGradients   reads `state`, all keys; adds the queries to `adjoint`, whose c is −state.c
 //   KeyGradients     reads `adjoint`, all queries
 //   AppendQueries    adds queries to an adjoint with maxima of its own
-//   Causal…          `state` holds the keys before the range and moves on to its end; `adjoint`
-//                    holds the queries behind the range and moves back to its begin
+//   Causal…          `state` holds the keys before the range and moves to its end; `adjoint`
+//                    holds the queries after the range and moves back to its begin
 RowCounts QueryGradients(const LinearHead& head, const HeadGradients& gradients, RowRange range,
                          const PrefixState& state, const PrefixState& adjoint);
 RowCounts KeyGradients(const LinearHead& head, const HeadGradients& gradients, RowRange range,

@@ -25,13 +25,13 @@ HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
 // A state's c stays where it is while exponents exceed it by no more than this: weights of a few
-// dozen are as good as 1, and sums need not be rescaled.
+// dozen are as good as 1, and sums are rescaled less often.
 constexpr float kSlack = 4;
 
 // Rows whose features, times values, are summed into a state: keys with their values, or (in the
 // backward pass) queries with gradients. Row i has the exponent E_ir + shift_i, the value row
-// values_i and the weight multiple_i in z: 1 of a key, δ_i of a query. The multiple also follows
-// the value row's last element.
+// values_i and the weight multiple_i in z: 1 for a key, δ_i for a query. The multiple is also
+// stored after the last element of the value row.
 class AppendedRows {
  public:
   AppendedRows(const HeadFeatures& head, int64_t max_rows, int64_t value_dim, bool backward,
@@ -48,7 +48,7 @@ class AppendedRows {
         largest_(static_cast<size_t>(PaddedColumns(head.width))),
         sums_(largest_.size()) {}
 
-  // Both return how many rows cannot be computed with.
+  // LoadKeys and LoadQueries return the number of unusable rows.
   int64_t LoadKeys(const HeadKeys& rows, int64_t begin, int64_t end) {
     count_ = end - begin;
     next_ = end;
@@ -87,8 +87,8 @@ class AppendedRows {
     return unusable;
   }
 
-  // The c that a state must have to take these rows: its own, or where a row's exponent exceeds
-  // that by too much, the largest exponent.
+  // The c that a state must have to take these rows: its own, or if a row's exponent exceeds that
+  // by more than kSlack, the largest exponent.
   void FindMaximum(std::span<const double> c) {
     std::fill(largest_.begin(), largest_.end(), -INFINITY);
     panel_.FindLargest(count_, exists_.data(), shift_.data(), largest_.data());
@@ -98,12 +98,13 @@ class AppendedRows {
     }
   }
 
-  // The same from elsewhere: weights will be relative to sign·c.
+  // Sets the maximum to sign·c: weights will be relative to it.
   void SetMaximum(double sign, std::span<const double> c) {
     for (size_t r = 0; r < maximum_.size(); ++r) maximum_[r] = sign * c[r];
   }
 
-  // Whether a row's weights, relative to the maximum, would reach beyond what floats resolve.
+  // Whether some exponent, relative to the maximum, exceeds `largest_exponent`: its weight would be
+  // too large for floats.
   bool AnyWeightBeyond(float largest_exponent) {
     panel_.SetFeatureShift(maximum_, -1, -base_);
     for (int64_t row = 0; row < count_; ++row) {
@@ -140,13 +141,13 @@ class AppendedRows {
   int64_t value_step() const { return value_step_; }
   const std::vector<double>& maximum() const { return maximum_; }
   const AlignedVector<float>& sums() const { return sums_; }
-  // log of the weight of maps whose exponent does not depend on the feature.
+  // log of a row's weight, for maps whose exponent does not depend on the feature.
   float LogWeight(int64_t row) const {
     return std::min(kSlack, shift_[static_cast<size_t>(row)] + panel_.FeatureShift(0));
   }
 
  private:
-  // Zeros for a row that does not exist; false where a value is out of range.
+  // Loads zeros for a row that does not exist; returns false if a value is out of range.
   bool LoadValue(const ConstView& values, int64_t begin, int64_t row) {
     if (!Exists(row)) {
       std::fill_n(Value(row), value_step_, 0.0f);
@@ -187,13 +188,14 @@ class AppendedRows {
   std::vector<double> maximum_;
   AlignedVector<float> largest_, sums_;
   int64_t count_ = 0, tokens_ = 0;
-  // Where the next rows are likely to come from.
+  // The next rows are likely to come from here: they are prefetched.
   const ConstView *source_ = nullptr, *values_source_ = nullptr;
   int64_t next_ = 0;
 };
 
-// A PrefixState as kernels hold it: sums as pairs of floats, of which the first serves products and
-// the second keeps what it lost, so that a million small additions are not lost (48 bits in all).
+// A PrefixState as kernels hold it, with sums as pairs of floats: the first is used in products and
+// the second keeps what the first lost, so that a million small additions are not lost (48 bits in
+// all).
 class SumState {
  public:
   enum class Layout {
@@ -280,7 +282,7 @@ class SumState {
     RefreshZ();
   }
 
-  // Adds rows weighed relative to c.
+  // Adds rows whose weights are relative to c.
   void Add(const AppendedRows& rows) {
     const FeaturePanel& panel = rows.panel();
     if (layout_ == Layout::kByFeature) {
@@ -296,7 +298,7 @@ class SumState {
     RefreshZ();
   }
 
-  // All of it: maxima, decay, sums.
+  // Appends rows: finds maxima and decay, and adds to the sums.
   void Append(AppendedRows& rows) {
     if (rows.tokens() == 0) return;
     rows.FindMaximum(c_);
@@ -321,7 +323,7 @@ class SumState {
       std::copy(z_f32_.begin(), z_f32_.end(), s() + value_dim_ * step_);
   }
 
-  // A row of pairs times `decay`, or times one factor for each element.
+  // Multiplies a row of pairs by `decay`, or by one factor for each element.
   void Scale(int64_t first, int64_t count, const float* decays, float decay) const {
     const FloatTag d;
     for (int64_t i = 0; i < count; i += Lanes()) {

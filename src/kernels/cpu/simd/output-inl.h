@@ -1,4 +1,4 @@
-// Results of rows into the caller's array, for the SIMD target being compiled.
+// Writing results of rows to the caller's array, for the SIMD target being compiled.
 #if defined(FAVOR_KERNELS_CPU_SIMD_OUTPUT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FAVOR_KERNELS_CPU_SIMD_OUTPUT_INL_H_
 #undef FAVOR_KERNELS_CPU_SIMD_OUTPUT_INL_H_
@@ -17,7 +17,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-// Writes a row of numerators. The common case, a normalised row of floats, is a product.
+// Writes a row of numerators. The common case, a normalised row of floats, is a multiplication by
+// 1/denominator.
 template <class LogScale, class T>
 HWY_INLINE RowCounts Store(const HeadOutput& out, int64_t row, int64_t value_dim, bool has_keys,
                            const LogScale& log_scale, T* numerator, double denominator) {
@@ -47,8 +48,8 @@ HWY_INLINE RowCounts StoreEmpty(const HeadOutput& out, int64_t row, int64_t valu
       out, row, value_dim, false, -INFINITY, [](int64_t) { return 0.0; }, 0);
 }
 
-// scale·from [count, columns] into rows of the caller's array. Returns how many rows are not
-// finite.
+// Writes scale·from [count, columns] to rows of the caller's array. Returns the number of rows that
+// are not finite.
 HWY_INLINE int64_t StoreGradient(const View& to, int64_t begin, int64_t count, const float* from,
                                  int64_t step, double scale, bool add) {
   if (to.empty()) return 0;

@@ -14,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-// u[rows, m] = x[rows, d] ωᵀ. Rows of u are padded to whole vectors and zero there.
+// u[rows, m] = x[rows, d] ωᵀ. Rows of u are padded to whole vectors with zeros.
 void ProjectRows(const PackedOmega& packed, const float* x, int64_t x_step, int64_t rows, float* u,
                  int64_t u_step);
 

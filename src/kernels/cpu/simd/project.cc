@@ -1,6 +1,6 @@
 // Rows times ω, once for each SIMD target. A structured ω is applied to a few rows at a time, which
-// stay in the first cache and keep the pipeline full; its butterflies run within vectors, then
-// across them.
+// stay in the L1 cache and keep the pipeline full; its butterflies run within vectors, then across
+// them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/simd/project.cc"
 #include "hwy/foreach_target.h"
@@ -76,8 +76,8 @@ HWY_INLINE void HadamardAcrossVectors(int64_t total, int64_t stride, float* y) {
   }
 }
 
-// H on every n elements of y [total], n a power of two; below a vector's length they are a vector
-// apart.
+// H on every n elements of y [total], n a power of two; if n is less than a vector, the blocks lie
+// one vector apart.
 HWY_INLINE void Hadamard(int64_t n, int64_t total, float* y) {
   HadamardWithinVectors(n, total, y);
   int64_t stride = Lanes();
@@ -86,7 +86,7 @@ HWY_INLINE void Hadamard(int64_t n, int64_t total, float* y) {
   for (; stride * 2 <= n; stride *= 2) HadamardAcrossVectors<2>(total, stride, y);
 }
 
-// The stages of one block of ω, prepared for rows: of a rotation, cos and ±sin of every element.
+// The stages of one block of ω, prepared for rows: for a rotation, cos and ±sin of every element.
 class StagedBlock {
  public:
   StagedBlock(const Omega& omega, int64_t block, bool transpose)
@@ -116,7 +116,7 @@ class StagedBlock {
     }
   }
 
-  // y [rows, padded], zero from n on; stays so.
+  // y is [rows, padded], zero from column n on, and stays zero there.
   void Apply(int64_t rows, float* y) const {
     const auto count = static_cast<int64_t>(omega_.stages.size());
     int64_t rotation = transpose_ ? static_cast<int64_t>(turns_.size()) / (2 * padded_) - 1 : 0;
@@ -177,8 +177,8 @@ class StagedBlock {
 };
 
 // Takes `rows` rows through the blocks of a structured ω, a few at a time so that they fill a
-// quarter of the first cache: load(first, row, line), the stages on the line, store(first, row,
-// line), where `first` is the block's first feature.
+// quarter of the L1 cache: load(first, row, line), the stages on the line, store(first, row, line),
+// where `first` is the block's first feature.
 template <class Load, class Store>
 HWY_INLINE void ThroughStages(const Omega& omega, bool transpose, int64_t rows, const Load& load,
                               const Store& store) {

@@ -22,8 +22,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-// e^x for x ≤ 88.37 as vector_math::Exp has it, with fused products where the machine has them:
-// relative error below 1.6e-7; 0 below −87.33, where floats turn subnormal, and at −∞.
+// e^x for x ≤ 88.37 as in vector_math::Exp, with fused multiply-add if the machine has it: relative
+// error below 1.6e-7; 0 below −87.33, where floats turn subnormal, and at −∞.
 HWY_INLINE Floats Exp(Floats x) {
   namespace vm = vector_math;
   const FloatTag d;
@@ -52,7 +52,7 @@ HWY_INLINE float SumOfLanes(Floats values) {
   return hn::GetLane(hn::SumOfLanes(FloatTag(), values));
 }
 
-// One row of a matrix of any type as (x − mean)·scale, rounded once, padded with zeros.
+// Loads one row of a matrix of any type as (x − mean)·scale, rounded once, padded with zeros.
 HWY_INLINE void LoadRow(const ConstView& from, int64_t row, const double* mean, double scale,
                         int64_t padded, float* HWY_RESTRICT to) {
   const int64_t columns = from.size(1);
@@ -85,7 +85,7 @@ HWY_INLINE void LoadRow(const ConstView& from, int64_t row, const double* mean, 
   std::fill(to + columns, to + padded, 0.0f);
 }
 
-// Asks for a row that will be loaded soon; past the end nothing happens.
+// Prefetches a row that will be loaded soon; past the end it does nothing.
 HWY_INLINE void PrefetchRow(const ConstView& from, int64_t row) {
   if (row >= from.size(0)) return;
   const int64_t item = ItemBytes(from.type());
