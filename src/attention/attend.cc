@@ -1,4 +1,4 @@
-// Attend: checks, the kind of attention, and what the result must not be.
+// Attend: checks the call, runs its kind of attention, and refuses results that are not finite.
 #include "attention/attend.h"
 
 #include <algorithm>
@@ -40,9 +40,9 @@ void Forward(const Call& call, const ForwardTo& to, const Context& context) {
 
 namespace {
 
-constexpr int64_t kMatrixColumns = 64;  // of the attention matrix at a time
+constexpr int64_t kMatrixColumns = 64;  // columns of the attention matrix at a time
 
-// Forward with the errors of a public call.
+// Forward, with unusable rows reported as errors of a public call.
 TallyEntry ForwardOrThrow(const attention::Call& call, const View& out, attention::Trace* trace,
                           const Context& context) {
   const Tally tally(context);
@@ -110,7 +110,7 @@ Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& opt
 
 Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options,
                        const Context& context) {
-  // The keys stand in for values of their length.
+  // There are no values yet: the keys stand in, which have the right length.
   attention::Call call = attention::CheckCall({q, k, k}, options, context);
   kernels::AttentionProblem& problem = call.problem;
   const int64_t length = problem.key_length;

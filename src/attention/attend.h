@@ -1,4 +1,4 @@
-// Calls that are checked, without a word to the host: what passes through models are made of.
+// Checked calls that report nothing to the host: passes through models are made of these.
 #ifndef FAVOR_ATTENTION_ATTEND_H_
 #define FAVOR_ATTENTION_ATTEND_H_
 
@@ -6,11 +6,11 @@
 
 namespace favor::attention {
 
-// Rows that cannot be computed with, and results that are not finite, are counted as unusable.
+// Rows that are out of range, and results that are not finite, are counted as unusable.
 void Forward(const Call& call, const ForwardTo& to, const Context& context);
 
 struct BackwardArrays {
-  ConstView out, grad_out;  // of rank 4, like the gradients
+  ConstView out, grad_out;  // rank 4, like the gradients
   View grad_q, grad_k, grad_v;
   View grad_log_decay = {};  // [batch, heads, key_length]; none: not wanted
 };

@@ -54,8 +54,7 @@ void CheckInput(std::string_view name, const ConstView& array, const Shape& shap
 void CheckTrace(const AttentionTrace& given, const attention::Call& call,
                 const AttentionOptions& options, const Context& context) {
   const auto refuse = [](std::string_view what) {
-    Throw(ErrorCode::kInvalidData, kWho,
-          "the trace is of another call than the one given: {} differs", what);
+    Throw(ErrorCode::kInvalidData, kWho, "given the trace of another call: {} differs", what);
   };
   if (internal::Access::IsEmpty(given) || internal::Inside(given).log_sum.empty())
     Throw(ErrorCode::kInvalidData, kWho, "given a trace that no call has filled");

@@ -1,6 +1,6 @@
 // What a kind of attention keeps of the tokens that a causal model has read, so that the next ones
-// can attend to them: the prefix state (linear attention, of a size that does not depend on their
-// number), keys and values (exact), sums of values (uniform).
+// can attend to them: the prefix state (linear attention; its size does not depend on the number of
+// tokens), keys and values (exact), sums of values (uniform).
 #ifndef FAVOR_ATTENTION_CACHE_H_
 #define FAVOR_ATTENTION_CACHE_H_
 
@@ -19,7 +19,7 @@ namespace favor::attention {
 struct CacheShape {
   int64_t batch = 1, heads = 1, kv_heads = 1, dim = 1, value_dim = 1;
 
-  // The causal problem of new tokens alone.
+  // The causal problem of the new tokens, without the prefix.
   kernels::AttentionProblem Problem(const AttentionInputs& inputs, double scale = 1) const;
 };
 
@@ -29,21 +29,23 @@ class Cache {
   virtual std::unique_ptr<Cache> Clone() const = 0;
 
   // q [batch, heads, length, dim], k and v [batch, kv_heads, length, ..], out like q: each row
-  // attends to the tokens read and to rows up to itself; then the rows are among the tokens read.
-  // If some cannot be computed with, they are counted in the tally.
+  // attends to the prefix and to rows up to itself; then the rows become part of the prefix.
+  // Unusable rows are counted in the tally.
   virtual void Attend(const AttentionInputs& inputs, View out, TallyEntry* tally,
                       const Context& context) = 0;
 
-  virtual int64_t Bytes() const = 0;  // of what changes with the tokens
+  virtual int64_t Bytes() const = 0;  // size of what changes with the tokens
 
-  // As tensors whose names begin with `prefix`; some point into this object.
+  // Adds tensors whose names begin with `prefix` to the file; some point into this object.
   virtual void Store(const std::string& prefix, io::Safetensors& file) const = 0;
-  // Of `tokens` tokens. Throws kInvalidData if the file's do not fit; `who` names the file.
+  // Restores a cache that has read `tokens` tokens. Throws kInvalidData if the file's tensors do
+  // not fit; `who` names the file.
   virtual void Load(const std::string& prefix, const io::Safetensors& file, int64_t tokens,
                     const std::string& who) = 0;
 };
 
-// Numbers of a file, of the expected shape and finite; throws kInvalidData.
+// Reads numbers from a file; throws kInvalidData unless they have the expected shape and are
+// finite.
 template <class T>
 std::vector<T> LoadNumbers(const io::Safetensors& file, const std::string& name,
                            const std::vector<int64_t>& shape, const std::string& who);

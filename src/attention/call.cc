@@ -74,7 +74,7 @@ AttentionProblem CheckShapes(const AttentionInputs& inputs, bool causal) {
   if (causal && problem.query_length != problem.key_length) {
     Throw(ErrorCode::kInvalidData, kWho,
           "given {} queries and {} keys, expected the same number in a causal call (continue a "
-          "context with a state)",
+          "prefix with a state)",
           problem.query_length, problem.key_length);
   }
   return problem;

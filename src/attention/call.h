@@ -1,5 +1,5 @@
-// One attention call, checked once: what is asked, of which arrays, and by which kind. Everything
-// below relies on it and looks at no options again.
+// One attention call, checked once: what to compute, on which arrays, and by which kind. Everything
+// below relies on it and never looks at the options again.
 #ifndef FAVOR_ATTENTION_CALL_H_
 #define FAVOR_ATTENTION_CALL_H_
 
@@ -18,28 +18,28 @@ class Kind;  // kind.h
 struct Call {
   const Kind& kind;
   kernels::AttentionProblem problem{};
-  Shape output_shape;  // of the caller's rank
+  Shape output_shape;  // with the caller's rank
   bool reference = false;
-  // Of kinds with random features.
+  // The next fields are for kinds with random features.
   std::optional<FeaturePlan> plan;  // given, or drawn
   bool owns_plan = false;           // drawn for this call
   Compat compat = Compat::kNone;
   bool center_keys = false;
-  Tensor key_mean;  // frozen, f64 [1, heads, dim]; empty: of the call's own keys
-  // Options of the kind alone, in the order in which it declares them.
+  Tensor key_mean;  // frozen, f64 [1, heads, dim]; empty: the mean of the call's own keys
+  // Options that only the kind has, in the order in which it declares them.
   std::vector<int64_t> kind_options;
 
   Tensor own_mask;   // what problem.mask points to, if it is not the caller's memory
   Tensor log_decay;  // what problem.log_decay points to
 };
 
-// Shapes and options: throws kInvalidData or kInvalidOption. What the numbers in the arrays are is
-// found by a kernel (kernels/attention_checks.h).
+// Checks shapes and options: throws kInvalidData or kInvalidOption. The numbers in the arrays are
+// checked by a kernel (kernels/attention_checks.h).
 Call CheckCall(const AttentionInputs& inputs, const AttentionOptions& options,
                const Context& context);
 
-// What is wrong with numbers that a kernel refused: throws kInvalidData naming the array and the
-// row of the first NaN or infinity, or the numbers that are too large. Returns if nothing is found.
+// Explains why a kernel refused numbers: throws kInvalidData naming the array and the row of the
+// first NaN or infinity, or the numbers that are too large. Returns if nothing is found.
 void ExplainUnusable(const kernels::AttentionProblem& problem);
 // The same for one array of values or gradients.
 void ExplainValues(const ConstView& values, const ConstView& mask, std::string_view name);

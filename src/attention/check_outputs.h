@@ -1,4 +1,4 @@
-// Arrays of the caller that results go to.
+// Checks of the caller's arrays that results are written to.
 #ifndef FAVOR_ATTENTION_CHECK_OUTPUTS_H_
 #define FAVOR_ATTENTION_CHECK_OUTPUTS_H_
 
@@ -16,11 +16,11 @@ struct NamedArray {
 struct NamedOutput {
   std::string_view name;
   View array;
-  Shape shape;  // that it must have
+  Shape shape;  // the shape that it must have
 };
 
 // Throws unless every output has its shape and type (f64 with `reference`, else f32), lies on the
-// CPU, and shares no memory with itself, an input or another output.
+// CPU, and overlaps neither itself nor an input nor another output.
 void CheckOutputs(std::string_view who, const std::vector<NamedOutput>& outputs,
                   const std::vector<NamedArray>& inputs, bool reference);
 

@@ -2,13 +2,13 @@
 // Performer and performer-pytorch.
 //
 //   softmax:      φ(x) = m^(-1/2)·(exp(ω·x − ‖x‖²/2 − stab) + ε), x scaled by d^(-1/4); stab is the
-//   maximum of ω·x over the features of a
-//                 query, and over all features and positions of the keys. ε = 1e-6 (jax), 1e-4
-//                 (torch).
+//                 maximum of ω·x over the features of a query, and over all features and positions
+//                 of the keys. ε = 1e-6 (jax), 1e-4 (torch).
 //   generalized:  φ(x) = f(ω·x) + 1e-3, without m^(-1/2), and without d^(-1/4) in jax.
-//   denominator:  jax adds 2e-6 where |D| ≤ 1e-6; torch adds 1e-6 to the summed keys of causal
-//   attention. key mask:     torch zeroes the values only, so that masked keys stay in the
-//   denominator; jax has none.
+//   denominator:  jax adds 2e-6 if |D| ≤ 1e-6; torch adds 1e-6 to the summed keys of causal
+//                 attention.
+//   key mask:     torch zeroes the values only, so that masked keys stay in the denominator; jax
+//                 has none.
 //
 // A key maximum over all positions with an ε lets later tokens change earlier outputs of a causal
 // call. That is reproduced too.
@@ -45,7 +45,7 @@ class CompatHead {
 
   int64_t Run(View out) const {
     const int64_t m = features_.width, dv = problem_.value_dim, length = problem_.key_length;
-    double stab = -INFINITY;  // over all positions, later ones too
+    double stab = -INFINITY;  // the maximum over all positions, later ones too
     if (softmax_) {
       for (int64_t j = 0; j < length; ++j) {
         for (const double u : Project(keys_, j).u) stab = std::max(stab, u);
@@ -107,7 +107,7 @@ class CompatHead {
     return result;
   }
 
-  // `stab` of the keys, or none: the row's own maximum.
+  // `stab` is that of the keys; nullopt: the row's own maximum.
   std::vector<double> Phi(const ConstView& rows, int64_t row, std::optional<double> stab) const {
     const Projected projected = Project(rows, row);
     const auto m = static_cast<double>(features_.omega->features);

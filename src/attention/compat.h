@@ -10,7 +10,7 @@ namespace favor::attention {
 // Throws kInvalidOption for what those implementations do not have.
 void CheckCompat(const Call& call);
 
-// [batch, heads, query_length, value_dim], in double on the CPU.
+// Computes `out` [batch, heads, query_length, value_dim] in double, on the CPU.
 void AttendCompatibly(const Call& call, const View& out, TallyEntry* tally, const Context& context);
 
 }  // namespace favor::attention

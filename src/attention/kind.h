@@ -1,6 +1,6 @@
-// A kind of attention owns all of its own: forward, backward, what its forward call leaves for the
-// backward call, what it keeps of tokens that were read, and its options. One file of kinds/ each
-// defines `const Kind& NameKind()`; the list follows from the files.
+// A kind of attention defines everything that is specific to it: forward, backward, what its
+// forward call leaves for the backward call, what it keeps of a prefix, and its options. Each file
+// of kinds/ defines one `const Kind& NameKind()`; the list follows from the files.
 #ifndef FAVOR_ATTENTION_KIND_H_
 #define FAVOR_ATTENTION_KIND_H_
 
@@ -16,7 +16,7 @@
 
 namespace favor::attention {
 
-// Where a forward call writes: `out` is [batch, heads, query_length, value_dim], f32 or (of the
+// Where a forward call writes: `out` is [batch, heads, query_length, value_dim], f32 or (for the
 // reference) f64; `trace` is filled unless it is null. Rows are counted in the tally.
 struct ForwardTo {
   View out;
@@ -61,14 +61,14 @@ class Kind {
   virtual std::string_view name() const = 0;
   virtual std::string_view summary() const = 0;  // for help
   virtual std::span<const AttentionOptionInfo> options() const { return {}; }
-  // It computes with random features: a plan, key centring and compat say something to it.
+  // Whether it computes with random features: only then do a plan, key centring and compat apply.
   virtual bool TakesPlan() const { return false; }
-  // Its fast kernels find arguments out of range, and results that are not finite, while they work.
-  // For other kinds, and for the reference, they are looked for before and after.
+  // Whether its fast kernels detect arguments out of range, and results that are not finite, while
+  // they run. For other kinds, and for the reference, arrays are checked before and after.
   virtual bool ChecksWhileItWorks() const { return false; }
 
-  // Checks what is asked beyond shapes, and completes the call with what the kind needs. Kinds
-  // without random features refuse options that belong to them.
+  // Checks options, and completes the call with what the kind needs. Kinds without random features
+  // refuse options that only apply to random features.
   virtual void Complete(const AttentionOptions& options, const Context& context, Call& call) const;
 
   virtual void Forward(const Call& call, const ForwardTo& to, const Context& context) const = 0;

@@ -59,7 +59,7 @@ using attention::State;
 
 constexpr std::string_view kWho = "state";
 
-// q, or k and v, against the state: ranks, batch, heads, dims.
+// Checks q, k or v against the state: rank, batch, heads, dim.
 void CheckRows(const State& state, const ConstView& rows, int64_t dim, bool keys,
                std::string_view name) {
   if (rows.data() == nullptr || rows.device().type != DeviceType::kCpu) {
@@ -99,7 +99,8 @@ View AsGroups(Tensor& tensor, int64_t groups, int64_t length, int64_t columns) {
   return {tensor.view().data(), tensor.type(), shape, RowMajorStrides(shape), tensor.device()};
 }
 
-// Keys and mean may each be in range and their difference not.
+// Explains keys that are refused because they are too far from the key mean: each may be in range
+// while their difference is not.
 void ExplainCentred(const State& state, const kernels::AttentionProblem& problem) {
   if (state.key_mean.empty() || problem.k.empty()) return;
   const double mean = LargestAbsolute(state.key_mean);
@@ -124,7 +125,7 @@ void ExplainCentred(const State& state, const kernels::AttentionProblem& problem
   }
 }
 
-// What the tally of a call says, or why it was refused.
+// Returns the counts of a call's tally, or throws with the reason why it was refused.
 AttentionReport ReadTally(const Tally& tally, const State& state,
                           const kernels::AttentionProblem& problem) {
   const TallyEntry counts = tally.Read()[0];
@@ -286,8 +287,7 @@ AttentionState::Parts AttentionState::Read(ConstView q, const Context& context) 
 void AttentionState::Merge(const AttentionState& later) {
   const State &a = *impl_, &b = *later.impl_;
   const auto refuse = [](std::string_view what) {
-    Throw(ErrorCode::kInvalidData, kWho, "cannot merge states of different kinds: {} differs",
-          what);
+    Throw(ErrorCode::kInvalidData, kWho, "cannot merge these states: {} differs", what);
   };
   if (a.plan.map().name != b.plan.map().name) refuse("the map");
   if (a.batch != b.batch || a.plan.heads() != b.plan.heads() || a.plan.dim() != b.plan.dim() ||

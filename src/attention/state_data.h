@@ -22,14 +22,15 @@ struct State {
 
   int64_t Groups() const { return batch * plan.heads(); }
 
-  // A call on it, of arrays that were checked: queries, keys and values, or one side alone.
+  // The problem of a call on this state, with checked arrays: queries, keys and values, or only one
+  // side.
   kernels::AttentionProblem Problem(const ConstView& q, const ConstView& k,
                                     const ConstView& v) const;
   kernels::LinearHeads Heads() const;
 
-  // Attention of new tokens to those before and up to themselves, which then are among them. If
-  // some cannot be computed with, they are counted in the tally and nothing has moved. `end` is the
-  // caller's to move.
+  // Attention of new tokens to the prefix and to each other up to themselves; then they are part of
+  // the prefix. If some rows are unusable, they are counted in the tally and the state is
+  // unchanged. The caller must move `end`.
   void Continue(const AttentionInputs& inputs, const ConstView& mask, const View& out,
                 TallyEntry* tally, const Context& context);
 };

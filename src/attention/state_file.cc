@@ -52,7 +52,7 @@ class Reader {
   const std::string& Text(const std::string& key) const { return file_.Metadata(key, name_); }
   bool Has(const std::string& tensor) const { return file_.entries.contains(tensor); }
 
-  // Of a tensor of doubles.
+  // The shape of a tensor of doubles.
   const std::vector<int64_t>& ShapeOf(const std::string& tensor, size_t rank) const {
     const io::SafetensorsEntry& entry = file_.Entry(tensor, name_);
     const auto& shape = entry.shape;
@@ -66,7 +66,7 @@ class Reader {
   std::vector<double> Values(const std::string& tensor, const std::vector<int64_t>& shape) const {
     const io::SafetensorsEntry& entry = file_.Entry(tensor, name_);
     if (entry.shape != shape)
-      Fail(fmt::format("tensor '{}' does not have the shape that the others ask for", tensor));
+      Fail(fmt::format("tensor '{}' does not have the shape that the other tensors imply", tensor));
     std::vector<double> values = entry.Values<double>(name_);
     for (const double value : values) {
       if (!std::isfinite(value)) Fail(fmt::format("tensor '{}' holds NaN or infinity", tensor));
@@ -116,7 +116,7 @@ void AttentionState::Save(const std::string& path) const {
 
 namespace {
 
-// The map of a file, with the ω that stands there.
+// The plan of a file: its map with the ω stored there.
 FeaturePlan ReadPlan(const Reader& read, int64_t heads) {
   FeatureOptions options{.map = read.Text("map")};
   const kernels::MapEntry* map = kernels::FindMap(options.map);
@@ -155,7 +155,7 @@ AttentionState AttentionState::Parse(std::span<const std::byte> bytes, const std
     if (read.Has("key_mean")) mean = read.Values("key_mean", {heads, plan.dim()});
     if (!mean.empty()) options.key_mean = ConstView(mean.data(), {heads, plan.dim()});
     if (read.HasText("begin")) options.begin = read.Count("begin", kernels::kMostTokens);
-    // Then the states are as large as the file's tensor s.
+    // Checked before anything is allocated: the states are then as large as the file's tensor s.
     if (s_shape[2] != plan.width())
       read.Fail(fmt::format("has states of width {}, its map has {}", s_shape[2], plan.width()));
     AttentionState state(plan, options);
@@ -165,8 +165,8 @@ AttentionState AttentionState::Parse(std::span<const std::byte> bytes, const std
     if (state.end() - state.begin() < state.tokens())
       read.Fail("its positions and its number of tokens disagree");
     return state;
-  } catch (const Error& error) {  // an option that no writer can have produced: the file's fault,
-                                  // not the caller's
+  } catch (const Error& error) {
+    // No writer produces an invalid option: it is the file's fault, not the caller's.
     if (error.code() == ErrorCode::kInvalidOption)
       read.Fail(fmt::format("is not a valid state: {}", error.what()));
     throw;

@@ -36,7 +36,7 @@ void LoadState(const io::Safetensors& file, const std::string& prefix, const std
                            bool minus_infinity = false) {
     const io::SafetensorsEntry& entry = file.Entry(prefix + name, who);
     if (entry.shape != shape)
-      fail(fmt::format("tensor '{}{}' does not have the shape that the others ask for", prefix,
+      fail(fmt::format("tensor '{}{}' does not have the shape that the other tensors imply", prefix,
                        name));
     std::vector<double> values = entry.Values<double>(who);
     for (const double value : values) {
@@ -50,7 +50,8 @@ void LoadState(const io::Safetensors& file, const std::string& prefix, const std
              s = numbers("s", {b, h, width, state.value_dim}), z = numbers("z", {b, h, width});
   const io::SafetensorsEntry& counts = file.Entry(prefix + "tokens", who);
   if (counts.shape != std::vector<int64_t>{b, h})
-    fail(fmt::format("tensor '{}tokens' does not have the shape that the others ask for", prefix));
+    fail(fmt::format("tensor '{}tokens' does not have the shape that the other tensors imply",
+                     prefix));
   const std::vector<int64_t> tokens = counts.Values<int64_t>(who);
   const kernels::PrefixStates views = state.states.views();
   std::ranges::copy(c, views.c.Data<double>());
@@ -58,7 +59,7 @@ void LoadState(const io::Safetensors& file, const std::string& prefix, const std
   std::ranges::copy(z, views.z.Data<double>());
   for (int64_t group = 0; group < state.Groups(); ++group) {
     const int64_t count = tokens[static_cast<size_t>(group)];
-    if (count < 0 || count > kernels::kMostTokens) fail("has an absurd number of tokens");
+    if (count < 0 || count > kernels::kMostTokens) fail("has an impossible number of tokens");
     const kernels::PrefixState one = views.At(group);
     *one.tokens = static_cast<double>(count);
     for (const double value : one.c) {

@@ -16,7 +16,7 @@ class KindTrace {
  public:
   virtual ~KindTrace() = default;
   virtual int64_t Bytes() const = 0;
-  // What differs between the traced call and this one, of what the kind alone knows; empty:
+  // Names what differs between the traced call and this one, of what only the kind knows; empty:
   // nothing.
   virtual std::string_view Difference(const AttentionOptions& options,
                                       const Context& context) const = 0;
@@ -28,7 +28,7 @@ struct Trace {
 
   // The call that was traced; a backward call must be of the same kind.
   const Kind* kind = nullptr;
-  Shape q, k, v;  // of rank 4
+  Shape q, k, v;  // rank 4
   bool causal = false, normalize = true;
   double scale = 0;
   bool center_keys = false, frozen_mean = false;

@@ -1,5 +1,5 @@
-// Exact attention of queries that come behind other keys: the last rows of a whole call, and the
-// gradients of a loss of those rows.
+// Exact attention of queries that follow earlier keys: compared with the last rows of a whole call,
+// and with the gradients of a loss of those rows.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace favor {
 namespace {
 
-// More than a block of 64 lanes and of 128 rows on either side, and remainders.
+// More than a block of 64 lanes, and of 128 rows, on either side, with remainders.
 constexpr int64_t kKeys = 301, kBefore = 155, kDim = 8, kValueDim = 5;
 
 class Before : public testing::TestWithParam<DataType> {};
@@ -25,7 +25,7 @@ TEST_P(Before, GivesTheLastRowsOfAWholeCall) {
                k = RandomTensor({1, 1, kKeys, kDim}, 1, 2),
                v = RandomTensor({1, 1, kKeys, kValueDim}, 1, 3);
   Tensor grad_out = RandomTensor({1, 2, kKeys, kValueDim}, 1, 4);
-  for (int64_t h = 0; h < 2; ++h) {  // a loss of the last rows alone
+  for (int64_t h = 0; h < 2; ++h) {  // a loss of the last rows only
     for (int64_t i = 0; i < kBefore * kValueDim; ++i)
       grad_out.Data<float>()[h * kKeys * kValueDim + i] = 0;
   }

@@ -1,4 +1,4 @@
-// Causal means causal, at any norm and in any chunk.
+// Causal attention is causal at any norm and with any chunk.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ TEST(Causal, MeansCausal) {
   }
 }
 
-// The same test sees the leak of a key maximum over all positions with an epsilon of 1e-6.
+// The same test detects the leak of a key maximum over all positions with an epsilon of 1e-6.
 TEST(Causal, TestSeesTheLeakOfPublicFormulas) {
   const int64_t length = 101, d = 64;
   const Tensor q = RandomTensor({length, d}, 1, 1), k = RandomTensor({length, d}, 1, 2),
@@ -71,8 +71,8 @@ TEST(Causal, TestSeesTheLeakOfPublicFormulas) {
   EXPECT_GT(largest, 1e-3);
 }
 
-// A chunk in which later keys tower over earlier ones: first rows would divide zero by zero without
-// the smaller chunk.
+// A chunk in which later keys dwarf earlier ones: without a smaller chunk, the first rows would
+// divide zero by zero.
 TEST(Causal, SurvivesExponentsThatRiseInsideAChunk) {
   const int64_t length = 64, d = 16;
   const auto plan = FeaturePlan::Draw({.features = 32}, 1, d, 1);

@@ -129,7 +129,7 @@ TEST(Baselines, AreTheMeanAndTheValues) {
   EXPECT_EQ(LargestDifference(Attend(q, q, v, {.attention = "identity"}, Context()), v), 0);
 }
 
-// φ by the published formulas, the whole L×L matrix, in double.
+// Compares compat with φ by the published formulas and the whole L×L matrix, in double.
 class CompatFormula : public testing::TestWithParam<std::tuple<Compat, bool, std::string>> {};
 
 TEST_P(CompatFormula, IsReproduced) {

@@ -1,4 +1,4 @@
-// A call of attention with gradients, in every variation, for the tests of gradients.
+// Calls of attention with gradients, in every variation, for the tests of gradients.
 #ifndef FAVOR_TESTS_ATTENTION_GRADIENT_CASE_H_
 #define FAVOR_TESTS_ATTENTION_GRADIENT_CASE_H_
 
@@ -52,7 +52,7 @@ class Call {
       options.center_keys = c.centred;
       if (c.frozen_mean) options.key_mean = mean_;
     }
-    // The first key is masked too: a causal row then sees none.
+    // The first key is masked too: the first causal row then sees no key.
     for (int64_t i = 0; i < mask_.shape().Elements(); ++i)
       mask_.Data<float>()[i] = i % keys_ == 0 || i % 3 == 1 ? 0.0f : 1.0f;
     if (c.masked) options.key_mask = mask_;
@@ -89,12 +89,12 @@ class Call {
 
 inline double Largest(const Tensor& tensor) { return LargestAbsolute(tensor); }
 
-// The largest difference of two gradients, relative to the largest gradient.
+// The largest difference between two gradients, relative to the largest gradient.
 inline double RelativeError(const Tensor& got, const Tensor& want) {
   return LargestDifference(got, want) / std::max(Largest(want), 1e-30);
 }
 
-// All three gradients, each relative to its largest; where there is none at all, absolutely.
+// Compares all three gradients, each relative to its largest element; absolutely if all are 0.
 inline void ExpectNear(const AttentionGradients& got, const AttentionGradients& want, double bound,
                        const std::string& where = "") {
   const auto check = [&](const Tensor& a, const Tensor& b, const char* name) {
@@ -105,7 +105,7 @@ inline void ExpectNear(const AttentionGradients& got, const AttentionGradients& 
   check(got.v, want.v, "v");
 }
 
-// The float kernels of every SIMD target against the reference.
+// Compares the float kernels of every SIMD target with the reference.
 inline void ExpectReferenceOnEverySimdTarget(Call& call, double bound) {
   const Context context({.threads = 2});
   call.options.reference = true;

@@ -1,5 +1,5 @@
-// What gradients must be besides right: invariant, finite at large norms, free of drift and of what
-// earlier calls left, the same for any cut and number of threads.
+// Properties of gradients besides their values: invariant, finite at large norms, without drift,
+// independent of earlier calls, and the same for any cut and number of threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace favor {
 namespace {
 
-// Σ_r dQ'_r Q'_r = 0 under normalisation. With u = x and φ = e^u it is the sum over a row of dq.
+// Σ_r dQ'_r Q'_r = 0 under normalisation. With u = x and φ = e^u this is the sum over a row of dq.
 TEST(Gradients, DoNotMoveAlongAConstantOfTheQueryExponents) {
   const Context context;
   for (const bool causal : {false, true}) {
@@ -24,7 +24,7 @@ TEST(Gradients, DoNotMoveAlongAConstantOfTheQueryExponents) {
     options.features = {.map = "exp", .projection = "none", .features = 16, .kernel_epsilon = 0};
     const Tensor out = Attend(q, k, v, options, context);
     const AttentionGradients gradients = AttendBackward({q, k, v, out, grad_out}, options, context);
-    // Rounding is of the terms that cancel: δ against dO·v, which are of order 1.
+    // The terms that cancel round: δ and dO·v, which are of order 1.
     for (int64_t row = 0; row < 200; ++row) {
       double sum = 0;
       for (int64_t i = 0; i < 16; ++i) sum += gradients.q.Data<float>()[row * 16 + i];
@@ -35,7 +35,7 @@ TEST(Gradients, DoNotMoveAlongAConstantOfTheQueryExponents) {
 }
 
 // A key that dwarfs all before it splits the chunk; large norms must not over- or underflow. Signed
-// maps have denominators that cancel, so that rounding weighs more.
+// maps have denominators that cancel, so that rounding matters more.
 TEST(Gradients, SurviveLargeAndJumpingNorms) {
   const Context context;
   struct Norms {
@@ -81,15 +81,15 @@ TEST(Gradients, OfSplitChunksAreThoseOfTheReference) {
         call.k = Profiled(call.k, profile);
         const AttentionGradients got = call.Gradients(context);
         call.options.reference = true;
-        // Exponents reach scale·‖x‖²/2 = 16²·√32/2 = 724: floats know them, and weights
-        // relatively, to a few times 724·2⁻²⁴ = 4e-5.
+        // Exponents reach scale·‖x‖²/2 = 16²·√32/2 = 724: in float they are known to a few times
+        // 724·2⁻²⁴ = 4e-5, and so are weights, relatively.
         ExpectNear(got, call.Gradients(context), deviation == 8 ? 1e-4 : 4e-4);
       }
     }
   }
 }
 
-// Long enough to be cut into blocks, and with enough heads not to be.
+// Long enough to be cut into blocks.
 TEST(Gradients, OfBlocksAreThoseOfOneBlock) {
   const Context context({.threads = 3});
   for (const bool causal : {false, true}) {
@@ -135,7 +135,7 @@ TEST(Gradients, HaveTheSameBitsForAnyNumberOfThreads) {
   }
 }
 
-// Masked rows may hold anything, and take nothing.
+// Masked rows may hold anything, and get no gradient.
 TEST(Gradients, OfMaskedKeysAreZeroWhateverTheyHold) {
   const Context context;
   for (const char* kind : {"linear", "exact"}) {
@@ -150,7 +150,7 @@ TEST(Gradients, OfMaskedKeysAreZeroWhateverTheyHold) {
   }
 }
 
-// Scratch memory goes from call to call: what another call left there must not count.
+// Scratch memory is reused from call to call: what another call left there must not matter.
 TEST(Gradients, DoNotDependOnEarlierCalls) {
   for (const std::string& simd : SimdNames()) {
     UseSimd(simd);
@@ -162,7 +162,7 @@ TEST(Gradients, DoNotDependOnEarlierCalls) {
           const Call call(way);
           const Context used({.threads = 1});
           {
-            // As many NaN as any buffer holds.
+            // Enough NaN to fill any buffer.
             std::vector<std::unique_ptr<Scratch<float>>> buffers;
             for (int i = 0; i < 12; ++i) {
               buffers.push_back(std::make_unique<Scratch<float>>(used, 200'000));
@@ -179,7 +179,8 @@ TEST(Gradients, DoNotDependOnEarlierCalls) {
   UseSimd(SimdNames().front());
 }
 
-// Scores of the two passes must round alike: at these norms one unit of rounding is a factor.
+// Scores of the two passes must round alike: at these norms one unit of rounding changes a weight
+// by a factor.
 TEST(Gradients, OfExactAttentionSurviveLargeNormsOnEverySimdTarget) {
   const Context context;
   for (const bool causal : {false, true}) {
@@ -210,7 +211,7 @@ TEST(Gradients, OfLongConstantSequencesDoNotDrift) {
     EXPECT_NEAR(out.Data<float>()[shape.Elements() - 1], 0.1f, 2e-7);
     const AttentionGradients got =
         AttendBackward({zeros, zeros, values, out, values}, options, context);
-    double want = 0;  // of the first value: Σ_i 0.1/(keys that row i sees)
+    double want = 0;  // the gradient of the first value: Σ_i 0.1/(keys that row i sees)
     for (int64_t i = 0; i < length; ++i) want += 0.1 / static_cast<double>(causal ? i + 1 : length);
     EXPECT_NEAR(got.v.Data<float>()[0], want, 2e-6 * want) << causal;
   }

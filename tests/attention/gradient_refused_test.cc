@@ -1,4 +1,4 @@
-// Gradient calls that are refused, and what they say.
+// Gradient calls that are refused, and their errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -76,7 +76,7 @@ TEST_F(RefusedGradients, ThatShareMemory) {
       },
       kData, "out: given memory that v uses too");
   Expect([&] { AttendInto({q, k, v}, options, context, a); }, kData, "out: given f32 [2, 9, 4]");
-  into(a, b, c);  // and without sharing all is well
+  into(a, b, c);  // without overlap it is accepted
 }
 
 TEST_F(RefusedGradients, OfAnotherCall) {
@@ -121,11 +121,11 @@ TEST_F(RefusedGradients, OfARecordThatDoesNotFit) {
   AttentionTrace moved = std::move(trace);
   Expect([&] { Backward(out, grad_out, &trace); }, kData, "no call has filled");
   Backward(out, grad_out, &moved);
-  Attend(q, k, v, options, context, {.trace = &trace});  // and it can be filled again
+  Attend(q, k, v, options, context, {.trace = &trace});  // it can be filled again
   Backward(out, grad_out, &trace);
 }
 
-// Unnormalised sums may fit where their gradients do not.
+// Unnormalised sums may be in range while their gradients are not.
 TEST_F(RefusedGradients, OfUnnormalisedSumsBeyondFloats) {
   for (const char* kind : {"linear", "exact"}) {
     for (const bool causal : {false, true}) {
@@ -228,8 +228,8 @@ TEST_F(RefusedGradients, AreNotThoseOfInterleavedSlices) {
   }
 }
 
-// Features of maps without exponents are floats as they are: where all of them are tiny, the
-// gradients' weights, their inverses, leave the range of floats. Before that they are right.
+// Features of maps without exponents are plain floats: if all of them are tiny, the weights of
+// gradients, their inverses, leave the range of floats. Before that the gradients are right.
 TEST_F(RefusedGradients, OfFeaturesTooSmallForFloats) {
   options.features = {.map = "elu", .projection = "none", .kernel_epsilon = 0.0};
   const auto shift = [](const Tensor& from, float by) {

@@ -41,7 +41,7 @@ void CheckAgainstDifferences(const Case& c) {
   check(call.v, gradients.v, "v");
 }
 
-// Every way to call, for one map.
+// Every variation of a call, for one map.
 std::vector<Case> Ways(const std::string& attention, const std::string& map) {
   std::vector<Case> ways;
   for (const bool causal : {false, true}) {

@@ -1,5 +1,5 @@
-// Compares calls of many heads with one call per query head, whose arrays have rank 2: those do not
-// share the arithmetic that finds the rows of a head.
+// Compares calls of many heads with one call per query head, whose arrays have rank 2: those calls
+// do not use the arithmetic that finds the rows of a head.
 #ifndef FAVOR_TESTS_ATTENTION_HEAD_BY_HEAD_H_
 #define FAVOR_TESTS_ATTENTION_HEAD_BY_HEAD_H_
 
@@ -31,7 +31,7 @@ inline HeadArrays RandomArrays(const HeadsShape& s, double deviation) {
           {}};
 }
 
-// What a call with gradients gives.
+// The results of a call with gradients.
 struct HeadResults {
   Tensor out;
   AttentionGradients gradients;
@@ -48,7 +48,8 @@ inline HeadResults AllHeads(const HeadArrays& a, AttentionOptions options, const
   return {std::move(out), std::move(gradients)};
 }
 
-// One query head alone. Options of linear attention must have a plan: its ω of this head is used.
+// A call of one query head. Options of linear attention must have a plan: its ω for this head is
+// used.
 inline HeadResults OneHead(const HeadArrays& a, AttentionOptions options, const Context& context,
                            int64_t batch, int64_t head) {
   const int64_t shared = head / (a.q.shape()[1] / a.k.shape()[1]);
@@ -73,8 +74,8 @@ inline void AddTo(Tensor& to, const Tensor& x) {
     to.Data<double>()[i] += wide.Data<double>()[i];
 }
 
-// All heads of one batch entry against calls of one head. Both sides run the same arithmetic on
-// the same rows; only the gradients of shared keys and values are added in another order, a
+// Compares all heads of one batch entry with calls of one head. Both sides run the same arithmetic
+// on the same rows; only the gradients of shared keys and values are added in another order, a
 // rounding (2⁻²⁴) for each of a few heads.
 inline void ExpectHeadByHead(const HeadArrays& a, const HeadResults& got,
                              const AttentionOptions& options, const Context& context,

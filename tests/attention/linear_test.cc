@@ -1,4 +1,4 @@
-// Linear attention: exact in its arithmetic, the same however it is cut.
+// Linear attention: its arithmetic is exact, and the result does not depend on how work is cut.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -117,8 +117,8 @@ TEST(Linear, GivesTheSameBitsForAnyNumberOfThreads) {
   }
 }
 
-// A sequence cut into blocks (9000 rows: three) equals the reference, which is cut too, and a
-// single pass over its parts.
+// A sequence that is cut into blocks (9000 rows: three) equals the reference, which is cut too, and
+// a single pass over its parts.
 TEST(Linear, LongSequencesAreCutWithoutATrace) {
   const Tensor q = RandomTensor({9000, 8}, 1, 1), k = RandomTensor({9000, 8}, 1, 2),
                v = RandomTensor({9000, 4}, 1, 3);
@@ -129,7 +129,7 @@ TEST(Linear, LongSequencesAreCutWithoutATrace) {
   }
 }
 
-// A million equal keys: a float sum stops feeling the next one.
+// Many equal keys: a sum in float would stop growing.
 TEST(Linear, LongSumsDoNotDrift) {
   const int64_t length = 300000;
   Tensor k({length, 4}), v({length, 2});
@@ -152,10 +152,10 @@ TEST(Linear, LongSumsDoNotDrift) {
 }
 
 // Sums over a million keys in pairs of floats. Values that swing make sums rise to 1e8 and return
-// to 1e5: what plain floats lose on the way (half an ulp of up to 8 for each of 17,000 chunks, in
-// random directions: 1e3) is then seen. Eight heads, because fewer are cut into blocks whose states
-// merge in double; they share keys, values and the memory of queries. The first and the last are
-// computed by hand.
+// to 1e5: what plain floats would lose on the way (half an ulp of up to 8 for each of 17,000
+// chunks, in random directions: 1e3) then becomes visible. Eight heads, because fewer are cut into
+// blocks whose states merge in double; they share keys, values and the memory of queries. The first
+// and the last head are computed by hand.
 TEST(Linear, AMillionKeysAreSummedWithoutLoss) {
   const int64_t length = 1 << 20, heads = 8, d = 8, m = 8, last = 64;
   Tensor q({length, d}), k({length, d}), v({length, d});
@@ -239,7 +239,7 @@ TEST(Linear, SharesKeyHeadsAmongQueryHeads) {
   }
 }
 
-// Centring changes no softmax: the estimate keeps its target, normalised or not.
+// Centring does not change the softmax: the estimate keeps its target, normalised or not.
 TEST(Linear, CenteringKeepsTheTarget) {
   const int64_t length = 40, d = 4;
   const Tensor q = RandomTensor({length, d}, 0.7, 1);

@@ -26,7 +26,7 @@ TEST(Mask, MaskedKeysDoNotExist) {
           mask.Data<float>()[i] = keep ? 1 : 0;
           if (keep) kept.push_back(i);
         }
-        // Masked keys are poison: any trace of them shows.
+        // Masked keys are poison: any use of them shows.
         Tensor poisoned = k.Clone(), poisoned_v = v.Clone();
         for (int64_t i = 0; i < length; ++i) {
           if (mask.Data<float>()[i] != 0) continue;

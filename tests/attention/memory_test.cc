@@ -9,7 +9,7 @@
 namespace favor {
 namespace {
 
-// By how much resident memory rises above inputs and output.
+// How much resident memory rises beyond inputs and output.
 std::optional<int64_t> ExtraBytes(int64_t length, const AttentionOptions& options) {
   const Tensor q = RandomTensor({length, 64}, 0.5, 1), k = RandomTensor({length, 64}, 0.5, 2),
                v = RandomTensor({length, 64}, 1, 3);
@@ -31,7 +31,7 @@ TEST(Memory, GradientsOverAMillionTokensStayUnder100MB) {
   const Tensor q = RandomTensor(shape, 0.5, 1), k = RandomTensor(shape, 0.5, 2),
                v = RandomTensor(shape, 1, 3), grad_out = RandomTensor(shape, 1, 4);
   Tensor out(shape), grad_q(shape), grad_k(shape), grad_v(shape);
-  // Touch every page: the outputs are not what is measured.
+  // Touch every page, so that the outputs themselves are not measured.
   for (Tensor* tensor : {&out, &grad_q, &grad_k, &grad_v})
     std::fill_n(tensor->Data<float>(), shape.Elements(), 1.0f);
   for (const bool causal : {false, true}) {
@@ -49,8 +49,8 @@ TEST(Memory, GradientsOverAMillionTokensStayUnder100MB) {
   }
 }
 
-// At 131,072 rows a single float row of scores would be 0.5 MB, the matrix 69 GB; 8,192 show the
-// same and take a second.
+// At 131,072 rows a single float row of scores would be 0.5 MB, the matrix 69 GB; 8,192 rows show
+// the same and take a second.
 TEST(Memory, ExactAttentionHoldsNoMatrix) {
   const auto extra = ExtraBytes(8192, {.attention = "exact"});
   ASSERT_TRUE(extra.has_value());

@@ -1,4 +1,4 @@
-// Calls that attention refuses, and what it says.
+// Calls that attention refuses, and its errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>

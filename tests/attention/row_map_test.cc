@@ -9,7 +9,7 @@
 namespace favor {
 namespace {
 
-// By the definition: weights 1 + q·k/√d.
+// Attention by definition: weights 1 + q·k/√d.
 Tensor ByHand(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
   const int64_t heads = q.shape()[0], length = q.shape()[1], d = q.shape()[2], dv = v.shape()[2];
   Tensor out({heads, length, dv}, DataType::kF64);
@@ -60,7 +60,7 @@ TEST_P(Taylor1, HasTheGradientsOfTheReference) {
   EXPECT_LT(LargestDifference(fast.q, exact.q), 1e-4);
   EXPECT_LT(LargestDifference(fast.k, exact.k), 1e-4);
   EXPECT_LT(LargestDifference(fast.v, exact.v), 1e-4);
-  // And those of the reference are differences of the formula.
+  // Gradients of the reference against differences of the formula.
   constexpr double kStep = 1e-3;
   const auto loss = [&](const Tensor& keys) {
     const Tensor o = ByHand(q, keys, v, GetParam());

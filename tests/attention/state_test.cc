@@ -1,4 +1,5 @@
-// One state, everywhere: streaming, chunks, merged halves, saved and loaded.
+// A state gives the same result however it is made: token by token, in chunks, merged from halves,
+// or saved and loaded.
 #include "favor/state.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ Tensor Rows(const Tensor& x, int64_t begin, int64_t count) {
   return copy;
 }
 
-// Norms of the keys over the sequence.
+// Scales the norms of the keys along the sequence.
 Tensor Profile(Tensor k, const std::string& profile) {
   const int64_t length = k.shape()[1], d = k.shape()[2];
   for (int64_t i = 0; i < k.shape().Elements(); ++i) {
@@ -75,7 +76,7 @@ TEST_P(EveryKindOfState, StreamingChunksAndMergesAgree) {
     EXPECT_LE(LargestDifference(out, Rows(causal, at, step)), tolerance);
     at += step;
   }
-  // Two halves, merged; and all of it against the bidirectional call.
+  // Two halves, merged; compared with the bidirectional call.
   AttentionState first(plan, {.value_dim = dv}), second(plan, {.value_dim = dv});
   first.Append(Rows(k, 0, 47), Rows(v, 0, 47), context);
   second.Append(Rows(k, 47, length - 47), Rows(v, 47, length - 47), context);
@@ -91,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(State, EveryKindOfState,
                                           testing::Values("level", "grow", "shrink", "jump"),
                                           testing::Values(1.0, 8.0)));
 
-// Reads carry the true logarithm: sums over keys of the kernel itself.
+// Read returns the true logarithm: the parts are sums of the kernel itself over keys.
 TEST(State, PartsAreTheSumsThemselves) {
   const Context context;
   const Tensor q = RandomTensor({4, 8}, 1, 1), k = RandomTensor({9, 8}, 1, 2),
@@ -155,7 +156,7 @@ TEST(State, SurvivesSavingWithAllThatDefinesIt) {
         EXPECT_EQ(loaded.tokens(), 30);
         EXPECT_LE(LargestDifference(loaded.Attend(q, context), state.Attend(q, context)), 2e-6)
             << map << " " << projection;
-        loaded.Merge(state);  // the same kind
+        loaded.Merge(state);  // both have the same plan and sizes
         EXPECT_EQ(loaded.tokens(), 60);
       }
     }
@@ -209,7 +210,7 @@ TEST(State, ForksByClone) {
   EXPECT_EQ(fork.tokens(), 8);
 }
 
-// A state never takes in what it could not give back.
+// A state never accepts numbers that it could not compute with.
 TEST(State, RefusesNumbersThatWouldSpoilIt) {
   const Context context;
   AttentionState state(FeaturePlan::Draw({.features = 8}, 1, 4, 1), {.value_dim = 2});
@@ -224,13 +225,13 @@ TEST(State, RefusesNumbersThatWouldSpoilIt) {
                Error);
 }
 
-// Keys and mean are each in range, their difference is not. Nothing has moved when that is said.
+// Keys and mean are each in range, their difference is not. The state is unchanged after the error.
 TEST(State, RefusesKeysFarFromTheirMean) {
   const Context context;
   Tensor mean({4}), k({2, 4}), far({2, 4});
   for (int64_t i = 0; i < 4; ++i) {
     mean.Data<float>()[i] = -2e7f;
-    far.Data<float>()[4 + i] = 2e7f;  // scale·d·x² is 8e14, of the difference 3.2e15
+    far.Data<float>()[4 + i] = 2e7f;  // scale·d·x² is 8e14; for the difference, 3.2e15
   }
   AttentionState state(FeaturePlan::Draw({.features = 8}, 1, 4, 1),
                        {.value_dim = 2, .key_mean = mean});
@@ -304,7 +305,8 @@ TEST(State, RefusesRowsThatDoNotFit) {
   EXPECT_THROW(AttentionState(state.plan(), {.value_dim = 1, .scale = -1}), Error);
 }
 
-// Whatever happens to a file's bytes: a state or an Error, and never a silently different one.
+// Whatever happens to a file's bytes, the result is the same state or an Error, never silently
+// another state.
 TEST(StateFile, RefusesDamage) {
   const TempDir dir;
   AttentionState state(FeaturePlan::Draw({.features = 3}, 1, 2, 1), {.value_dim = 2});
@@ -349,7 +351,7 @@ TEST(State, KnowsWhereItBeginsAndEnds) {
   AttentionState first(plan, {.value_dim = 3}), second(plan, {.value_dim = 3, .begin = 5});
   first.Append(k, v, context, mask);
   EXPECT_EQ(first.begin(), 0);
-  EXPECT_EQ(first.end(), 5);  // masked tokens have a place too
+  EXPECT_EQ(first.end(), 5);  // masked tokens have a position too
   EXPECT_EQ(first.tokens(), 3);
   second.Continue(Rows(k, 0, 2), Rows(k, 0, 2), Rows(v, 0, 2), context);
   EXPECT_EQ(second.begin(), 5);
@@ -362,7 +364,7 @@ TEST(State, KnowsWhereItBeginsAndEnds) {
   EXPECT_EQ(AttentionState::Load(path).begin(), 5);
   EXPECT_EQ(AttentionState::Load(path).end(), 7);
   EXPECT_EQ(second.Clone().end(), 7);
-  // A refused call leaves them.
+  // A refused call does not change them.
   Tensor bad = RandomTensor({2, 4}, 1, 1);
   bad.Data<float>()[1] = NAN;
   EXPECT_THROW(second.Append(bad, Rows(v, 0, 2), context), Error);
@@ -370,7 +372,7 @@ TEST(State, KnowsWhereItBeginsAndEnds) {
   EXPECT_EQ(second.end(), 7);
 }
 
-// A map without ω is saved by its name and dim alone.
+// A map without ω is saved only as its name and dim.
 TEST(State, OfARowMapIsSavedAndLoaded) {
   const TempDir dir;
   const Context context;

@@ -1,4 +1,4 @@
-// Calls of several threads at a time.
+// Calls from several threads at a time.
 #include <gtest/gtest.h>
 
 #include <thread>
