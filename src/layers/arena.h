@@ -1,5 +1,5 @@
-// The memory of activations, planned once: the same walk first counts, then hands out pieces of one
-// allocation.
+// The memory of activations, counted in advance: the same walk first counts, then hands out pieces
+// of one allocation.
 //
 //   layers::Arena arena(type, device);
 //   model.Reserve(arena);      // counts
@@ -34,20 +34,20 @@ class Arena {
     return {at, type_, shape, RowMajorStrides(shape), device_};
   }
 
-  // What is taken after Rewind(mark) shares memory with what was taken since Mark().
+  // What is taken after Rewind(mark) reuses the memory of what was taken since Mark().
   int64_t Mark() const { return used_; }
   void Rewind(int64_t mark) { used_ = mark; }
 
-  int64_t Bytes() const { return most_ * ItemBytes(type_); }  // of the walk so far
+  int64_t Bytes() const { return most_ * ItemBytes(type_); }  // counted so far
 
   void Count() {
     counting_ = true;
     used_ = most_ = 0;
   }
-  // Memory for what was counted; what there is serves if it is enough.
+  // Allocates what was counted, unless the memory at hand is large enough.
   void Provide() {
     if (memory_.empty() || memory_.shape()[0] < most_) {
-      memory_ = Tensor();  // the old goes first
+      memory_ = Tensor();  // frees the old memory first
       memory_ = Tensor({most_}, type_, device_);
     }
     counting_ = false;

@@ -20,12 +20,12 @@ class Tail {
  public:
   Tail(int64_t most, int64_t columns) : most_(most), columns_(columns) {}
 
-  // The tail, then `rows` [any, columns]; the last of them are the tail now.
+  // Returns the tail followed by `rows` [any, columns]; the last rows become the new tail.
   Tensor Join(ConstView rows);
   int64_t Bytes() const { return static_cast<int64_t>(rows_.size() * sizeof(float)); }
 
   void Store(const std::string& name, io::Safetensors& file) const;
-  // `tokens`: that were read, from which follows how many rows there must be.
+  // `tokens` is the length of the prefix, which determines how many rows there must be.
   void Load(const std::string& name, const io::Safetensors& file, int64_t tokens,
             const std::string& who);
 
@@ -36,7 +36,7 @@ class Tail {
 
 class AttentionCache {
  public:
-  // Options of causal attention, with a plan for kinds that take one.
+  // The groups have options of causal attention, with a plan for kinds that take one.
   explicit AttentionCache(const AttentionShape& shape);
   AttentionCache(AttentionCache&&) = default;
   AttentionCache& operator=(AttentionCache&&) = default;
@@ -46,16 +46,17 @@ class AttentionCache {
   Tail& key_tail() { return key_tail_; }
   Tail& value_tail() { return value_tail_; }
 
-  // Rows [length, columns] of each, after convolution and rotation: each row attends to what was
-  // read and to rows up to itself; then they have been read too. Rows that cannot be computed with
-  // are counted in the tally.
+  // q, k, v [length, columns], after convolution and rotation: each row attends to the prefix and
+  // to rows up to itself; then the rows become part of the prefix. Unusable rows are counted in the
+  // tally.
   void Attend(const Context& context, View q, View k, View v, TallyEntry* tally, View out);
 
-  int64_t Bytes() const;  // of what changes with the tokens
+  int64_t Bytes() const;  // size of what changes with the tokens
 
-  // As tensors whose names begin with `name`; some point into this object.
+  // Adds tensors whose names begin with `name` to the file; some point into this object.
   void Store(const std::string& name, io::Safetensors& file) const;
-  // Of `tokens` tokens. Throws kInvalidData if the file's do not fit this layer.
+  // Restores a cache that has read `tokens` tokens. Throws kInvalidData if the file's tensors do
+  // not fit this layer.
   void Load(const std::string& name, const io::Safetensors& file, int64_t tokens,
             const std::string& who);
 
@@ -65,7 +66,7 @@ class AttentionCache {
   struct Part {
     HeadGroup group;
     std::unique_ptr<attention::Cache> cache;
-    std::string prefix;  // of its names: ".", or ".<group>." if there are several
+    std::string prefix;  // begins the names of its tensors: "."; ".<group>." if several
   };
 
   Tail query_tail_, key_tail_, value_tail_;

@@ -1,5 +1,5 @@
 // A short convolution of each column over neighbouring tokens (Primer's depthwise convolution, So
-// et al. 2021): what lets linear attention tell a token from the one before it.
+// et al. 2021): it lets linear attention tell a token from the one before it.
 //   decoder: y_t = Σ_i w_i ⊙ x_{t−i},  0 ≤ i < taps      encoder: the same, centred on t
 // Tokens before a sequence and padding do not exist: they add nothing.
 #ifndef FAVOR_LAYERS_CONVOLUTION_H_
@@ -22,7 +22,7 @@ class Convolution {
               bool causal);
 
   void Forward(const Context& context, const Sequences& sequences, ConstView x, View y) const;
-  // Adds to the gradient of w; grad_x shares no memory with grad_y.
+  // Adds to the gradient of w; grad_x must not overlap grad_y.
   void Backward(const Context& context, const Sequences& sequences, ConstView x, ConstView grad_y,
                 View grad_x);
 

@@ -1,5 +1,5 @@
 // Elements set to 0 at random, the others scaled so that the mean stays. What is dropped is a pure
-// function of the pass's stream, the place and the element: gradients draw it again.
+// function of the pass's stream, the place in the model and the element: gradients draw it again.
 #ifndef FAVOR_LAYERS_DROPOUT_H_
 #define FAVOR_LAYERS_DROPOUT_H_
 

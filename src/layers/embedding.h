@@ -1,4 +1,4 @@
-// Rows of a table: of tokens, and of learned positions.
+// Looking up rows of a table: of tokens, or of learned positions.
 #ifndef FAVOR_LAYERS_EMBEDDING_H_
 #define FAVOR_LAYERS_EMBEDDING_H_
 
@@ -12,9 +12,9 @@
 namespace favor::layers {
 
 struct EmbeddingOptions {
-  double deviation;  // of the first values
-  double scale;      // what rows are multiplied by when they are read: one table may serve as
-                     // embedding and as output weights
+  double deviation;  // standard deviation of the first values
+  double scale;      // factor of rows when they are read: one table may serve as embedding and as
+                     // output weights
 };
 
 class Embedding {

@@ -25,7 +25,7 @@ void FeedForward::Forward(const Context& context, ConstView x, const Activations
 
 void FeedForward::Backward(const Context& context, ConstView x, const Activations& a,
                            const Workspace& w, ConstView grad_y, View grad_x) {
-  // Again: cheaper than keeping it.
+  // Computed again: cheaper than keeping it.
   kernels::Activate({.f = activation_, .x = a.inner, .y = w.hidden}, context);
   down_.Backward(context, w.hidden, grad_y, w.grad_hidden);
   kernels::ActivateBackward(

@@ -1,4 +1,4 @@
-// down(f(up(x))): each token by itself through a wider layer.
+// down(f(up(x))): each token separately, through a wider layer.
 #ifndef FAVOR_LAYERS_FEED_FORWARD_H_
 #define FAVOR_LAYERS_FEED_FORWARD_H_
 
@@ -20,7 +20,7 @@ class FeedForward {
     View inner;  // [tokens, ff]
   };
   Activations Reserve(Arena& arena, int64_t tokens) const { return {arena.Take({tokens, ff_})}; }
-  // What can be overwritten once a call is over.
+  // Buffers that may be overwritten after a call.
   struct Workspace {
     View hidden, grad_hidden;  // [tokens, ff]
   };

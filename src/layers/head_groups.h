@@ -1,5 +1,5 @@
-// How the columns of a layer's queries, keys and values are heads, and which attention serves
-// which.
+// How the columns of a layer's queries, keys and values are divided into heads, and which attention
+// each head uses.
 #ifndef FAVOR_LAYERS_HEAD_GROUPS_H_
 #define FAVOR_LAYERS_HEAD_GROUPS_H_
 
@@ -13,7 +13,7 @@ namespace favor::layers {
 
 // Heads of one kind of attention, one map, one size: one call on views of the layer's arrays.
 struct HeadGroup {
-  int64_t heads, kv_heads;  // of queries; of keys and values
+  int64_t heads, kv_heads;  // heads of queries; heads of keys and values
   int64_t dim, value_dim;
   AttentionOptions options;
   // First columns of the group in the layer's arrays.
@@ -38,16 +38,16 @@ struct HeadGroup {
 };
 
 struct AttentionShape {
-  // All heads alike.
+  // A shape in which all heads are alike.
   static AttentionShape Uniform(int64_t width, int64_t heads, int64_t kv_heads,
                                 const AttentionOptions& options);
 
-  int64_t width = 0;              // of a token's row
+  int64_t width = 0;              // length of a token's row
   std::vector<HeadGroup> groups;  // side by side, in this order
   int64_t convolution = 0;        // taps of the convolutions of queries, keys and values; 0: none
   int64_t query_columns = 0, key_columns = 0, value_columns = 0, output_columns = 0;
 
-  void Add(HeadGroup group);  // behind those that are there
+  void Add(HeadGroup group);  // its columns follow those of the groups added before
 };
 
 }  // namespace favor::layers

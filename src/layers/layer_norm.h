@@ -11,18 +11,18 @@ namespace favor::layers {
 
 struct NormOptions {
   double epsilon;
-  double gain = 1;  // at first
+  double gain = 1;  // first value
 };
 
 class LayerNorm {
  public:
-  // "<name>.weight", first `gain` everywhere, and "<name>.bias", [width].
+  // "<name>.weight", `gain` everywhere at first, and "<name>.bias", [width].
   LayerNorm(ParameterSet& parameters, const std::string& name, int64_t width,
             const NormOptions& options);
 
   // x, y [rows, width]; `statistics` [rows, 2] receives each row's mean and 1/√(variance + ε).
   void Forward(const Context& context, ConstView x, View statistics, View y) const;
-  // The same y again from what Forward left in `statistics`.
+  // Computes the same y again from what Forward left in `statistics`.
   void Again(const Context& context, ConstView x, View statistics, View y) const;
   // grad_x = the gradient, or += with `add`; in the first case grad_y and grad_x may be the same.
   void Backward(const Context& context, ConstView x, ConstView statistics, ConstView grad_y,

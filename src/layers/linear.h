@@ -11,8 +11,8 @@ namespace favor::layers {
 
 class Linear {
  public:
-  // "<name>.weight" [out, in] and "<name>.bias" [out]. Outputs of inputs of variance 1 have the
-  // variance gain².
+  // "<name>.weight" [out, in] and "<name>.bias" [out]. Inputs of variance 1 give outputs of
+  // variance gain² at first.
   Linear(ParameterSet& parameters, const std::string& name, int64_t in, int64_t out,
          double gain = 1);
 

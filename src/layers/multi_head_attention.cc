@@ -58,7 +58,7 @@ void MultiHeadAttention::Redraw(uint64_t seed, uint64_t redraw) {
   for (size_t i = 0; i < shape_.groups.size(); ++i) {
     HeadGroup& group = shape_.groups[i];
     if (!attention::FindKind(group.options.attention).TakesPlan()) continue;
-    // A layer of one group draws from the seed itself.
+    // The first group draws from the seed itself, as a layer with one group does.
     const uint64_t own = i == 0 ? seed : RandomStream(seed, "omega of groups").Bits(i);
     group.options.plan =
         FeaturePlan::Draw(group.options.features, group.heads, group.dim, own, redraw);

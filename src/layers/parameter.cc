@@ -15,7 +15,8 @@ View PartOf(const View& array, const Parameter& parameter) {
   return {first, array.type(), parameter.shape, RowMajorStrides(parameter.shape), array.device()};
 }
 
-// The same elements are aligned in the values and in their copy for passes.
+// Elements between aligned positions: such that parameters are aligned both in the values and in
+// their copy for passes.
 int64_t ParameterSet::Alignment() const {
   return 64 / std::min(ItemBytes(type()), ItemBytes(pass_type()));
 }

@@ -1,5 +1,5 @@
 // What a model learns: named arrays with their gradients. The values of all parameters are one
-// array, and so are their gradients: what a step does to them is one operation each.
+// array, and so are their gradients: everything that a step does to them is a single operation.
 #ifndef FAVOR_LAYERS_PARAMETER_H_
 #define FAVOR_LAYERS_PARAMETER_H_
 
@@ -15,7 +15,7 @@
 
 namespace favor::layers {
 
-// Its views are parts of the arrays of its set: empty until those are there.
+// Its views are parts of the arrays of its set: empty until those are allocated.
 struct Parameter {
   std::string name;  // as in the checkpoint: "layers.0.attention.query.weight"
   Shape shape;
@@ -26,13 +26,13 @@ struct Parameter {
   View grad;
 };
 
-// How values are drawn at first.
+// How first values are drawn.
 struct Initial {
   double mean = 0, deviation = 0;
 };
 
 // All parameters of a model, in the order of their creation. A parameter's first values are a pure
-// function of (seed, name): f32 numbers also if the type is f64.
+// function of (seed, name): they are f32 numbers even if the type is f64.
 //
 //   layers::ParameterSet parameters({.seed = 1});
 //   layers::Linear layer(parameters, "linear", 3, 2);   // adds its parameters
@@ -42,30 +42,30 @@ class ParameterSet {
   struct Options {
     uint64_t seed = 0;
     DataType type = DataType::kF32;
-    std::optional<DataType> pass_type;  // that passes read; none: `type`, without a copy
+    std::optional<DataType> pass_type;  // type that passes read; none: `type`, without a copy
     Device device;
-    bool shapes_only = false;  // nothing is allocated: to count parameters and plan memory
+    bool shapes_only = false;  // nothing is allocated: to count parameters and memory
     bool draw = true;          // false: zeros
   };
   explicit ParameterSet(const Options& options) : options_(options) {}
 
-  // Before Allocate.
+  // Adds a parameter; only before Allocate.
   Parameter& Add(const std::string& name, const Shape& shape, const Initial& initial, bool decays);
-  // Memory and first values of all that was added. Each parameter starts at a multiple of 64 bytes.
+  // Allocates and initialises all that was added. Each parameter starts at a multiple of 64 bytes.
   void Allocate();
 
   DataType type() const { return options_.type; }
   DataType pass_type() const { return options_.pass_type.value_or(options_.type); }
   Device device() const { return options_.device; }
   const std::vector<std::unique_ptr<Parameter>>& all() const { return all_; }
-  int64_t Count() const { return count_; }  // of numbers
+  int64_t Count() const { return count_; }  // numbers in all parameters
 
-  // Shows passes what was written to the values.
+  // Makes what was written to the values visible to passes.
   void Refresh(const Context& context);
   // Gradients are allocated when this is first called: a model that only answers has none.
   void ZeroGradients(const Context& context);
 
-  // All of them, [elements]: parameters in their order, with zeros between them.
+  // The arrays of all parameters, [elements]: parameters in their order, with zeros between them.
   View values() { return values_; }
   ConstView values() const { return values_; }
   View gradients() { return gradients_; }  // empty before the first ZeroGradients
@@ -78,7 +78,7 @@ class ParameterSet {
   Options options_;
   int64_t count_ = 0, elements_ = 0;
   std::vector<std::unique_ptr<Parameter>> all_;
-  std::vector<Initial> initial_;  // of `all_`
+  std::vector<Initial> initial_;  // one for each of `all_`
   Tensor values_, pass_values_, gradients_;
   internal::Memory segments_;  // kernels::Segment of each parameter, on the device
 };

@@ -1,5 +1,5 @@
-// Where a token stands, as functions of its position that are not learned: waves that are added to
-// embeddings, and rotations of queries and keys. Angles are position/10000^(2i/width).
+// Functions of a token's position that are not learned: waves that are added to embeddings, and
+// rotations of queries and keys. Angles are position/10000^(2i/width).
 #ifndef FAVOR_LAYERS_POSITIONS_H_
 #define FAVOR_LAYERS_POSITIONS_H_
 
@@ -10,15 +10,15 @@
 
 namespace favor::layers {
 
-// cos and sin of the angles of the positions in use.
+// Holds cos and sin of the angles of the positions in use.
 class WaveTable {
  public:
   // `width` is even: width/2 angles per position.
   WaveTable(int64_t width, DataType type, Device device = {})
       : width_(width), type_(type), device_(device) {}
 
-  // Rows that follow stand at `first` … first + length − 1. Angles are computed if they are not
-  // there yet: once for the longest sequence, or for the next tokens of a context.
+  // Sets the positions of the next rows to `first` … first + length − 1. Angles are computed if
+  // they are not there yet: once for the longest sequence, or for the next tokens after a prefix.
   void Cover(const Context& context, int64_t first, int64_t length);
 
   // x [batch·length, width] += sin in even columns, cos in odd ones.
@@ -31,8 +31,9 @@ class WaveTable {
   int64_t width_;
   DataType type_;
   Device device_;
-  int64_t table_first_ = 0, offset_ = 0;  // the position of the table's first row; the rows' place
-  Tensor table_;                          // [positions, width/2, 2]: cos, sin
+  // Position of the table's first row, and offset of the next rows from it.
+  int64_t table_first_ = 0, offset_ = 0;
+  Tensor table_;  // [positions, width/2, 2]: cos, sin
 };
 
 }  // namespace favor::layers

@@ -13,7 +13,8 @@ AttentionOptions AttentionOptionsOf(const ModelConfig& config) {
   options.kind_options = config.kind_options;
   options.features = config.features;
   const int64_t dim = config.width / config.heads;
-  // Frozen before any call: what suits queries and keys of variance 1, as they are at first.
+  // A must be frozen before any call: this one suits queries and keys of variance 1, as they are at
+  // first.
   if (FindMap(options.features.map).takes_a && options.features.oprf_a.empty())
     options.features.oprf_a = {OptimalOprfA(2 * std::sqrt(static_cast<double>(dim)), dim)};
   return options;

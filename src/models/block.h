@@ -22,18 +22,18 @@ class Block {
 
   // Kept for gradients.
   struct Residual {
-    View statistics;  // of the norm, [tokens, 2]
-    View sum;         // post-norm only: what the norm reads
+    View statistics;  // statistics of the norm, [tokens, 2]
+    View sum;         // post-norm only: the input of the norm
   };
   struct Activations {
     Residual attention_residual, feed_forward_residual;
     layers::MultiHeadAttention::Activations attention;
-    View middle;  // after attention, [tokens, width]
+    View middle;  // rows after attention, [tokens, width]
     layers::FeedForward::Activations feed_forward;
   };
   Activations Reserve(layers::Arena& arena, int64_t tokens) const;
 
-  // Overwritten by every call; one for all layers.
+  // Buffers that every call overwrites; one set for all layers.
   struct Workspace {
     View normed, branch, grad_normed, grad_sum;  // [tokens, width]
     layers::MultiHeadAttention::Workspace attention;
@@ -48,7 +48,7 @@ class Block {
 
   void Forward(const layers::Pass& pass, const Rows& rows, ConstView x, Activations& a,
                const Workspace& w, bool training, View y) const;
-  // `grad` holds the gradient of y and receives that of x.
+  // `grad` holds the gradient of y and receives the gradient of x.
   void Backward(const layers::Pass& pass, const Rows& rows, ConstView x, const Activations& a,
                 const Workspace& w, View grad);
 

@@ -17,7 +17,7 @@ uint64_t ParseNumber(const std::string& text, const std::string& who) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
-    Throw(ErrorCode::kInvalidData, Printable(who), "damaged checkpoint: '{}' is no number",
+    Throw(ErrorCode::kInvalidData, Printable(who), "damaged checkpoint: '{}' is not a number",
           Printable(text));
   return value;
 }
@@ -52,7 +52,7 @@ Checkpoint::Checkpoint(std::string bytes, const std::string& name)
   const auto format = file_.metadata.find("format");
   if (format == file_.metadata.end() || format->second != kFormat ||
       !file_.metadata.contains("checksum"))
-    Throw(ErrorCode::kInvalidData, Printable(name_), "no checkpoint of favor");
+    Throw(ErrorCode::kInvalidData, Printable(name_), "not a checkpoint of favor");
   info_ = {.config = file_.Metadata("config", name_), .state = file_.Metadata("state", name_)};
   seed_ = ParseNumber(file_.Metadata("seed", name_), name_);
   redraw_ = ParseNumber(file_.Metadata("redraw", name_), name_);

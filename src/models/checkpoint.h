@@ -1,5 +1,5 @@
 // A model in a file: one safetensors file with the weights by name and, in its metadata, the config
-// of the run as JSON and where training stood. One file is one commit point.
+// of the run as JSON and the progress of training. One file is one commit point.
 #ifndef FAVOR_MODELS_CHECKPOINT_H_
 #define FAVOR_MODELS_CHECKPOINT_H_
 
@@ -20,13 +20,13 @@ constexpr std::string_view kLastName = "last.safetensors", kBestName = "best.saf
                            kReportName = "report.html";
 constexpr size_t kMaxConfigBytes = 1 << 20;
 
-// What a checkpoint says beside its numbers.
+// What a checkpoint holds besides its tensors.
 struct CheckpointInfo {
   std::string config;  // JSON of the run: "model" is the section that matters here
   std::string state;   // JSON of training, opaque here
 };
 
-// Numbers to store beside the weights, such as those of the optimizer; not in files without them.
+// Tensors to store besides the weights, such as those of the optimizer.
 struct NamedTensor {
   std::string name;
   ConstView values;
@@ -36,7 +36,7 @@ struct NamedTensor {
 void WriteCheckpoint(const std::string& path, const Network& network, const CheckpointInfo& info,
                      std::span<const NamedTensor> more = {});
 
-// A checkpoint in memory, checked: its checksum, and that it is one.
+// A checkpoint in memory: its format and its checksum have been checked.
 class Checkpoint {
  public:
   explicit Checkpoint(const std::string& path);
@@ -48,17 +48,17 @@ class Checkpoint {
 
   const CheckpointInfo& info() const { return info_; }
   const ModelConfig& model() const { return model_; }
-  uint64_t seed() const { return seed_; }  // of ω, with the number of its draw
-  // Throws where the tensor is missing, has another shape or holds no floats.
+  uint64_t seed() const { return seed_; }  // seed of ω; redraw() is the number of its draw
+  // Throws if the tensor is missing, has another shape or does not hold floats.
   void CheckShape(const std::string& name, const Shape& shape) const;
-  // Throws also if some number is not finite.
+  // Throws likewise, and also if some number is not finite.
   void CheckNumbers(const std::string& name, const Shape& shape) const;
   // Fills `to`, converted to its type; throws likewise.
   void Read(const std::string& name, View to) const;
   // A network with these weights. Nothing is allocated before all shapes are known to fit.
   std::unique_ptr<Network> MakeNetwork() const;
-  // The weights, and ω of the same draw, into a network of this config. Nothing changes before all
-  // shapes are known to fit and all numbers to be finite.
+  // Reads the weights, and ω of the same draw, into a network of this config. Nothing changes
+  // before all shapes are known to fit and all numbers to be finite.
   void ReadInto(Network& network) const;
 
  private:
@@ -73,7 +73,7 @@ class Checkpoint {
 ModelConfig ModelConfigFromJson(std::string_view config, const std::string& who);
 
 // The file itself, or the best (else the last) checkpoint of a run's folder, whose config.json must
-// be the one the checkpoint was made with. Throws kIo where there is none.
+// be the one the checkpoint was made with. Throws kIo if there is none.
 std::unique_ptr<Checkpoint> OpenCheckpoint(const std::string& path);
 
 }  // namespace favor::models

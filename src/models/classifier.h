@@ -1,4 +1,4 @@
-// A Transformer that names the class of a sequence, from the mean of the rows of tokens that exist.
+// A Transformer that classifies a sequence by the mean of the rows of its existing tokens.
 #ifndef FAVOR_MODELS_CLASSIFIER_H_
 #define FAVOR_MODELS_CLASSIFIER_H_
 
@@ -21,10 +21,11 @@ class Classifier : public Network {
                        PassBuffers& buffers) const override;
 
  private:
-  // In the head's rows and logits: means of rows, [batch, width], and [batch, classes].
+  // Fills the rows and logits of the output layer: means of rows, [batch, width], and [batch,
+  // classes].
   void PooledLogits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
 
-  // With grad_scale ≠ 0 the logits become their gradient.
+  // If grad_scale ≠ 0, the logits are replaced by their gradient.
   void Loss(const Batch& batch, const layers::Pass& pass, double grad_scale,
             PassBuffers& buffers) const;
 

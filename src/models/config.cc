@@ -1,4 +1,4 @@
-// What a model is made of: presets, and whether a config can be built.
+// Presets of model configs, and checks that a config can be built.
 #include "models/config.h"
 
 #include <fmt/ranges.h>
@@ -16,7 +16,7 @@
 namespace favor {
 namespace {
 
-// tiny: as ModelConfig begins. The others: Performers paper, A.1.
+// tiny: the defaults of ModelConfig. The others: Performers paper, A.1.
 constexpr std::array<models::Sizes, 4> kPresets = {{
     {.name = "tiny", .width = 128, .layers = 2, .heads = 4, .ff = 512, .features = 64},
     {.name = "small", .width = 64, .layers = 6, .heads = 1, .ff = 64, .features = 256},

@@ -39,7 +39,8 @@ std::vector<Field> ConfigFields(ModelConfig& c) {
   std::vector<Field> fields = {
       {"causal", "A decoder; off: an encoder", FlagField{&c.causal}},
       {"vocab", "Number of tokens; 0: bytes", IntegerField{&c.vocab, 0, kMaxVocab}},
-      {"classes", "Of a classifier; 0: a language model", IntegerField{&c.classes, 0, kMaxVocab}}};
+      {"classes", "Classes of a classifier; 0: a language model",
+       IntegerField{&c.classes, 0, kMaxVocab}}};
   for (Field& field : ChosenFields(c)) fields.push_back(std::move(field));
   return fields;
 }

@@ -9,12 +9,12 @@
 
 namespace favor::models {
 
-// Those that say how a model is built.
+// The fields that say how a model is built.
 std::vector<Field> ChosenFields(ModelConfig& config);
-// With those that follow from the data: causal, vocab, classes.
+// The same and those that follow from the data: causal, vocab, classes.
 std::vector<Field> ConfigFields(ModelConfig& config);
 
-// What files say of a model.
+// The config as files hold it.
 Json ToJson(ModelConfig config);
 
 }  // namespace favor::models

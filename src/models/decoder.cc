@@ -1,4 +1,4 @@
-// A context that grows, and its file: a safetensors file with the metadata
+// A prefix that grows, and its file: a safetensors file with the metadata
 //   format "favor.context", version "2", model (a hash of config and weights), tokens
 // and the tensors of each layer's cache and the logits of the next token.
 #include <algorithm>
@@ -21,13 +21,13 @@ namespace {
 constexpr const char* kFormat = "favor.context";
 constexpr const char* kVersion = "2";
 constexpr const char* kLogits = "logits";
-// Tokens of a prompt that are read at a time: enough rows to use products well, few enough that
+// Tokens of a prompt that are read at a time: enough rows for efficient products, few enough that
 // their activations stay small.
 constexpr size_t kChunk = 512;
 
 std::string LayerName(size_t layer) { return fmt::format("layers.{}", layer); }
 
-// Config, weights and ω: a context means nothing to another model.
+// A hash of config, weights and ω: a prefix means nothing to another model.
 std::string HashOfModel(const models::Network& network) {
   Hasher hasher;
   hasher.Add(network.seed());
@@ -63,7 +63,7 @@ struct Decoder::Impl {
   void CheckWhole() const {
     if (cache.whole) return;
     Throw(ErrorCode::kInvalidData, "decoder",
-          "the context was lost when tokens behind its first {} could not be read", cache.tokens);
+          "the prefix was lost when tokens after its first {} could not be read", cache.tokens);
   }
 };
 
@@ -79,8 +79,8 @@ void Decoder::Read(std::span<const int32_t> tokens) {
   const ModelConfig& config = impl_->network.config();
   if (config.positions == Positions::kLearned &&
       std::ssize(tokens) > config.max_length - this->tokens()) {
-    Throw(ErrorCode::kInvalidOption, "context",
-          "given {} tokens behind {}, expected at most {} in all: learned positions end there "
+    Throw(ErrorCode::kInvalidOption, "decoder",
+          "given {} tokens after {}, expected at most {} in all: learned positions end there "
           "(rotary and sinusoidal ones do not)",
           tokens.size(), this->tokens(), config.max_length);
   }
@@ -91,7 +91,7 @@ void Decoder::Read(std::span<const int32_t> tokens) {
         impl_->network.Continue(chunk, {.context = impl_->context, .tally = &impl_->tally},
                                 impl_->cache, impl_->buffers),
         impl_->context);
-    impl_->network.Read(impl_->tally);  // throws if some layer could not take the chunk in
+    impl_->network.Read(impl_->tally);  // throws if some layer could not read the chunk
     impl_->cache.whole = true;
     impl_->cache.tokens += std::ssize(chunk);
     impl_->logits.assign(logits.Data<float>(), logits.Data<float>() + logits.shape().Elements());
@@ -131,13 +131,13 @@ void Decoder::Load(const std::string& path) {
   const auto fail = [&](const std::string& what) {
     throw Error(ErrorCode::kInvalidData, Printable(path), what);
   };
-  file.Metadata("checksum", path);  // must be there; it has been checked
+  file.Metadata("checksum", path);  // must be present; it has been checked
   if (file.Metadata("format", path) != kFormat)
-    fail("is a safetensors file, but no context of favor");
+    fail("is a safetensors file, but not a prefix kept by favor");
   if (const std::string& version = file.Metadata("version", path); version != kVersion)
-    fail(fmt::format("is a context of version '{}', expected {}", Printable(version), kVersion));
+    fail(fmt::format("is a prefix of version '{}', expected {}", Printable(version), kVersion));
   if (file.Metadata("model", path) != HashOfModel(impl_->network))
-    fail("is the context of another model");
+    fail("is the prefix of another model");
   const std::string& text = file.Metadata("tokens", path);
   int64_t tokens = -1;
   std::from_chars(text.data(), text.data() + text.size(), tokens);

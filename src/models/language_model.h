@@ -1,4 +1,4 @@
-// A Transformer that predicts tokens: the next one (causal) or masked ones.
+// A Transformer that predicts tokens: the next token (causal) or masked tokens.
 #ifndef FAVOR_MODELS_LANGUAGE_MODEL_H_
 #define FAVOR_MODELS_LANGUAGE_MODEL_H_
 
@@ -24,9 +24,9 @@ class LanguageModel : public Network {
                      PassBuffers& buffers) const override;
 
  private:
-  // Rows whose logits exist at the same time.
+  // Number of rows whose logits exist at the same time.
   int64_t ChunkRows() const;
-  // The loss of tokens that have a target, from the last rows, `hidden`.
+  // Options of the loss of tokens that have a target, computed from the last rows, `hidden`.
   struct LossOptions {
     double grad_scale = 0;  // ≠ 0: also the gradients of the output weights and, in
                             // activations.grad, of the last rows

@@ -1,4 +1,4 @@
-// The public face of a network, and what can be said of one without building it.
+// Model, the public interface of a network, and what is known about one without building it.
 #include <algorithm>
 
 #include "core/json.h"
@@ -91,8 +91,8 @@ ModelSummary Summarize(const ModelConfig& config) {
 
 namespace {
 
-// Products copy the weights twice (transposed, and in tiles) and what gradients of weights sum over
-// up to 16 MiB; every thread has tiles of its own.
+// Products copy the weights twice (transposed, and in tiles), and up to 16 MiB of what gradients of
+// weights sum over; every thread has tiles of its own.
 int64_t WorkingBytes(const ModelConfig& config, const MemoryRequest& request) {
   constexpr int64_t kShared = int64_t{16} << 20, kThread = int64_t{3} << 20;
   const int64_t widest = std::max(config.ff, config.width);

@@ -9,14 +9,14 @@
 namespace favor::models {
 namespace {
 
-// The batch may come from anyone.
+// Checks everything: the batch may come from anywhere.
 void CheckBatch(const Batch& batch, const ModelConfig& config, bool targets) {
   const size_t tokens = batch.tokens.size();
   const auto rows = static_cast<size_t>(std::max<int64_t>(batch.batch, 0));
   if (batch.batch < 1 || batch.length < 1 || tokens % rows != 0 ||
       static_cast<int64_t>(tokens / rows) != batch.length ||
       (!batch.mask.empty() && batch.mask.size() != tokens)) {
-    Throw(ErrorCode::kInvalidData, "batch", "given {} tokens and {} of a mask, expected {} × {}",
+    Throw(ErrorCode::kInvalidData, "batch", "given {} tokens and a mask of {}, expected {} × {}",
           batch.tokens.size(), batch.mask.size(), batch.batch, batch.length);
   }
   if (config.positions == Positions::kLearned && batch.length > config.max_length) {
@@ -99,7 +99,7 @@ void Network::Check(const Batch& batch) const { CheckBatch(batch, config_, /*tar
 
 void Network::Prepare(const Transformer::Shape& shape, PassBuffers& buffers) const {
   if (shape == buffers.activations.shape) return;
-  buffers.activations.shape = {};  // of none, should there be no memory
+  buffers.activations.shape = {};  // no shape, in case the allocation fails
   buffers.activations.blocks.clear();
   buffers.arena.Count();
   Count(shape, buffers.arena);
@@ -131,7 +131,8 @@ void Network::CheckPass(const Batch& batch, const layers::Pass& pass, bool targe
 void Network::PrepareToEvaluate(const Batch& batch, const layers::Pass& pass,
                                 PassBuffers& buffers) const {
   CheckPass(batch, pass, /*targets=*/true);
-  // A pass for gradients needs more memory, but has it already while training.
+  // Buffers of a training pass of this shape are large enough, so that evaluation during training
+  // reuses them.
   const Transformer::Shape& shape = buffers.activations.shape;
   if (!shape.training || shape.batch != batch.batch || shape.length != batch.length)
     Prepare({.batch = batch.batch, .length = batch.length}, buffers);
@@ -189,7 +190,7 @@ Tensor Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pa
   CheckPass(batch, pass, /*targets=*/false);
   if (config_.positions == Positions::kLearned && cache.tokens + length > config_.max_length) {
     Throw(ErrorCode::kInvalidOption, "length",
-          "given {} tokens behind {}, expected at most {} together: the model has no more learned "
+          "given {} tokens after {}, expected at most {} in all: the model has no more learned "
           "positions",
           length, cache.tokens, config_.max_length);
   }

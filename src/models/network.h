@@ -1,7 +1,7 @@
 // A model as training sees it: parameters, a score, gradients. Passes read it and write only to the
 // buffers that they are given (and, for gradients, to those of its parameters): between two changes
-// of its weights or its ω a network serves several threads, each with buffers and a context of its
-// own.
+// of its weights or its ω a network may be used from several threads, each with buffers and a
+// Context of its own.
 #ifndef FAVOR_MODELS_NETWORK_H_
 #define FAVOR_MODELS_NETWORK_H_
 
@@ -21,22 +21,22 @@
 namespace favor::models {
 
 struct NetworkOptions {
-  uint64_t seed = 0;                  // of first weights and of ω
+  uint64_t seed = 0;                  // for first weights and ω
   DataType type = DataType::kF32;     // f64: the reference, for checks
-  std::optional<DataType> pass_type;  // of activations and of what passes read; none: `type`
+  std::optional<DataType> pass_type;  // type of activations and of what passes read; none: `type`
   Device device;
-  bool shapes_only = false;  // no memory: to count and to plan
-  bool draw = true;          // first weights; false: zeros, to be read from a file
+  bool shapes_only = false;  // nothing is allocated: to count parameters and memory
+  bool draw = true;          // draw first weights; false: zeros, to be read from a file
 };
 
-// What a tally counted of targets.
+// The score of the targets that a tally counted.
 Score ScoreOf(const TallyEntry& entry);
-// What a pass left on its device, for the host.
+// Copies to the host what a pass left on its device.
 Tensor OnHost(Tensor array, const Context& context);
 
 class Network {
  public:
-  // A classifier where the config has classes, else a language model. Checks the config.
+  // Makes a classifier if the config has classes, else a language model. Checks the config.
   static std::unique_ptr<Network> Make(const ModelConfig& config, const NetworkOptions& options);
   virtual ~Network() = default;
 
@@ -44,9 +44,9 @@ class Network {
   layers::ParameterSet& parameters() { return parameters_; }
   const layers::ParameterSet& parameters() const { return parameters_; }
 
-  // ω number `redraw` of every layer.
+  // Draws ω number `redraw` of every layer.
   void Redraw(uint64_t redraw);
-  void Redraw(uint64_t seed, uint64_t redraw);  // of another seed from now on
+  void Redraw(uint64_t seed, uint64_t redraw);  // with another seed from now on
   uint64_t redraw() const { return redraw_; }
   uint64_t seed() const { return options_.seed; }
 
@@ -55,50 +55,52 @@ class Network {
     return {parameters_.pass_type(), parameters_.device(), recompute};
   }
 
-  // For passes: the loss, and attention of each layer; `more` entries behind them.
+  // A tally for passes: one entry for the loss, one for attention of each layer, and `more` after
+  // them.
   Tally MakeTally(const Context& context, int64_t more = 0) const {
     return Tally(context, TallyEntries() + more);
   }
   int64_t TallyEntries() const { return 1 + config_.layers; }
-  // What a pass left in its tally; throws kInvalidData if attention of some layer met rows that it
-  // cannot compute with, naming the first such layer.
+  // Reads what a pass left in its tally; throws kInvalidData if attention of some layer met
+  // unusable rows, naming the first such layer.
   std::vector<TallyEntry> Read(const Tally& tally) const;
 
-  // Passes add what they find out to their tally.
+  // Passes add what they find to their tally.
   void Evaluate(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
   // The score of each group of targets goes to an entry of its own, those of `more`: groups[i] is
   // the group of targets[i].
   void EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups, const layers::Pass& pass,
                       PassBuffers& buffers) const;
-  // On the network's device, like what Continue gives.
+  // The logits are on the network's device, like those of Continue.
   Tensor Logits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
   // Adds grad_scale times the gradient of the summed loss to the gradients of parameters.
   void EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                            PassBuffers& buffers);
 
-  // A cache without tokens, and the logits [vocab] behind tokens that follow one. Its layers take
-  // them in: it is not whole until the caller has read the tally, counted the tokens and said so.
-  // Throws kInvalidOption if the model does not predict the next token.
+  // MakeCache makes a cache with an empty prefix; Continue appends tokens to it and returns the
+  // logits [vocab] of the next token. Continue leaves `whole` false: the caller reads the tally,
+  // adds the tokens to `tokens` and sets `whole`. Both throw kInvalidOption if the model does not
+  // predict the next token.
   Cache MakeCache() const;
   Tensor Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Cache& cache,
                   PassBuffers& buffers) const;
 
-  // Throws where a batch does not fit the model.
+  // Throws if a batch does not fit the model.
   void Check(const Batch& batch) const;
-  // Memory of passes of this shape; they take it themselves where this was not called.
+  // Allocates the memory of passes of this shape; passes do it themselves if this was not called.
   void Prepare(const Transformer::Shape& shape, PassBuffers& buffers) const;
 
   // Where the last training pass met the first number that is not finite: a layer, a parameter or
-  // the gradient of one; empty: nowhere.
+  // the gradient of one; empty if all are finite.
   std::string FirstNotFinite(const PassBuffers& buffers) const;
 
-  int64_t PlannedBytes(const Transformer::Shape& shape) const;  // of buffers
+  int64_t PlannedBytes(const Transformer::Shape& shape) const;  // size of the buffers
   int64_t TraceBytes(const Transformer::Shape& shape) const { return body_.TraceBytes(shape); }
 
  protected:
   Network(const ModelConfig& config, const NetworkOptions& options);
 
-  // What computes logits from rows.
+  // The output layer, which computes logits from rows.
   virtual PassBuffers::Output ReserveOutput(layers::Arena& arena,
                                             const Transformer::Shape& shape) const = 0;
   virtual void Forward(const Batch& batch, const layers::Pass& pass,

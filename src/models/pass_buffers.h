@@ -1,4 +1,4 @@
-// What passes through a network write, apart from the weights that they read.
+// The memory that passes through a network write to; weights are only read.
 #ifndef FAVOR_MODELS_PASS_BUFFERS_H_
 #define FAVOR_MODELS_PASS_BUFFERS_H_
 
@@ -13,29 +13,29 @@
 
 namespace favor::models {
 
-// Made by Network::MakeBuffers and of use to that network alone; one pass at a time. They keep
-// their memory and serve passes of any shape.
+// Made by Network::MakeBuffers, for that network only; one pass at a time. They keep their memory
+// and serve passes of any shape.
 struct PassBuffers {
   PassBuffers(DataType type, Device device, bool recomputes)
       : recompute(recomputes), arena(type, device) {}
 
-  bool recompute;  // training passes keep only the inputs of blocks of all activations
+  bool recompute;  // training passes keep only the inputs of blocks, not all activations
   layers::Arena arena;
   Transformer::Activations activations;
   struct Output {
-    View rows, grad_rows;  // what logits are made from, [rows, width]
+    View rows, grad_rows;  // input of the output layer, [rows, width]
     View logits;           // [rows, vocab or classes]
   };
   Output output;
   DeviceArray<int32_t> targets_memory;
-  DeviceArray<int64_t> places_memory;  // of rows that have a target
+  DeviceArray<int64_t> places_memory;  // places of rows that have a target
 };
 
-// Buffers between two passes: as many as there were passes at the same time.
+// Buffers that wait for the next pass: as many as there were passes at the same time.
 class BufferPool {
  public:
-  // run(buffers) with buffers that nobody else has; `make` makes some where all are in use. Those
-  // of a run that throws are gone.
+  // Calls run(buffers) with buffers that no other pass is using; `make` makes new ones if all are
+  // in use. Buffers of a run that throws are dropped.
   template <class Make, class Run>
   auto With(const Make& make, const Run& run) {
     std::unique_ptr<PassBuffers> buffers = Take();

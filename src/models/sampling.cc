@@ -100,7 +100,7 @@ Generated Generate(Decoder& decoder, const Vocabulary& vocabulary, const Generat
     if (token != end) never.push_back(static_cast<int32_t>(token));
   }
   sampling.never = never;
-  constexpr int kSampleShift = 40;  // tokens of one sample never reach the next one's draws
+  constexpr int kSampleShift = 40;  // the draws of one sample never reach those of the next
   Generated generated;
   for (int64_t i = 0; i < options.tokens; ++i) {
     const int32_t token = Sample(decoder.Logits(), sampling,

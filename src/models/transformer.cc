@@ -23,7 +23,7 @@ void SendInput(const Context& context, const Batch& batch, Transformer::Activati
                                    shape, RowMajorStrides(shape), context.device());
 }
 
-// Of tables of tokens and of learned positions.
+// Options of the tables of tokens and of learned positions.
 layers::EmbeddingOptions EmbeddingOptionsOf(const ModelConfig& config) {
   const double root = std::sqrt(static_cast<double>(config.width));
   return {.deviation = EmbeddingDeviation(config), .scale = config.embedding_scale.value_or(root)};

@@ -15,11 +15,11 @@
 
 namespace favor::models {
 
-// A context that was read: what each layer keeps of it.
+// What each layer keeps of the prefix that a decoder has read.
 struct Cache {
   int64_t tokens = 0;
   std::vector<layers::AttentionCache> layers;
-  bool whole = true;  // false: a pass broke off when some layers had taken its tokens in
+  bool whole = true;  // false: a pass failed after some layers had read its tokens
 
   Cache Clone() const;
   int64_t Bytes() const;
@@ -30,25 +30,26 @@ class Transformer {
   Transformer(layers::ParameterSet& parameters, const ModelConfig& config);
 
   layers::Embedding& tokens() { return tokens_; }
-  // ω of every layer.
+  // Draws ω of every layer.
   void Redraw(uint64_t seed, uint64_t redraw);
 
-  // How a batch is worked on.
+  // The shape of a batch, and what passes keep of it.
   struct Shape {
     int64_t batch = 0, length = 0;
     bool training = false;   // gradients will follow
-    bool recompute = false;  // of all activations only the inputs of blocks are kept
+    bool recompute = false;  // only the inputs of blocks are kept, not all activations
 
     int64_t tokens() const { return batch * length; }
     friend bool operator==(const Shape&, const Shape&) = default;
   };
   struct Activations {
     Shape shape;
-    std::vector<View>
-        inputs;  // of blocks, and the output of the last; two in turn without training
-    std::vector<Block::Activations> blocks;  // one for all where nothing is kept
+    std::vector<View> inputs;  // inputs of blocks, and the output of the last; without training,
+                               // two buffers in turn
+    std::vector<Block::Activations> blocks;  // one for all if nothing is kept
     Block::Workspace workspace;
-    View statistics, hidden, grad;  // of the last norm; [tokens, width]
+    // The last norm: its statistics [tokens, 2], its rows and their gradient, [tokens, width].
+    View statistics, hidden, grad;
     // The batch of the last Forward, as operations read it.
     struct Input {
       DeviceArray<int32_t> tokens_memory;
@@ -57,22 +58,22 @@ class Transformer {
       layers::Sequences sequences{};
     };
     Input input;
-    // Of sinusoidal positions or rotations; kept from shape to shape.
+    // Waves of sinusoidal positions or rotations; kept when the shape changes.
     std::optional<layers::WaveTable> waves;
   };
   // Takes what passes of this shape write from the arena.
   void Reserve(layers::Arena& arena, const Shape& shape, Activations& a) const;
   int64_t TraceBytes(const Shape& shape) const;
 
-  // Rows of the last norm, [tokens, width]. With a cache, the batch is one sequence that follows
-  // the tokens in it and becomes part of it.
+  // Returns the rows of the last norm, [tokens, width]. With a cache, the batch is one sequence
+  // that follows the cache's prefix and becomes part of it.
   ConstView Forward(const layers::Pass& pass, const Batch& batch, Activations& a,
                     Cache* cache = nullptr) const;
   Cache MakeCache() const;
-  // From the gradient of the rows of the last Forward in a.grad, which is overwritten.
+  // Starts from the gradient of the rows of the last Forward in a.grad, which is overwritten.
   void Backward(const layers::Pass& pass, Activations& a);
 
-  // Where a number that is not finite appeared first in a training pass; empty: nowhere.
+  // Where a number that is not finite appeared first in a training pass; empty if all are finite.
   std::string FirstNotFinite(const Activations& a) const;
 
  private:
@@ -81,7 +82,7 @@ class Transformer {
   Block::Rows RowsOf(const Activations& a) const;
 
   ModelConfig config_;
-  DataType type_;  // of activations
+  DataType type_;  // type of activations
   Device device_;
   layers::Embedding tokens_;
   std::optional<layers::Embedding> learned_;

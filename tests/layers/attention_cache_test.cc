@@ -11,7 +11,7 @@
 namespace favor {
 namespace {
 
-// Decoding refuses what a call on the whole sequence refuses, before the cache has moved.
+// Decoding refuses what a call on the whole sequence refuses, and leaves the cache unchanged.
 TEST(AttentionCache, RefusesNumbersOutOfRange) {
   const Context context({.threads = 1});
   AttentionOptions exact{.attention = "exact", .causal = true}, linear{.causal = true};
@@ -30,7 +30,7 @@ TEST(AttentionCache, RefusesNumbersOutOfRange) {
     const int64_t bytes = cache.Bytes();
     layers::AttentionCache before = cache.Clone();
     for (Tensor* bad : {&q, &k, &v}) {
-      if (bad != &v && options.attention == "uniform") continue;  // it reads values alone
+      if (bad != &v && options.attention == "uniform") continue;  // it reads only values
       for (const float value : {NAN, 1e35f}) {
         const float good = std::exchange(bad->Data<float>()[3], value);
         EXPECT_GT(attend(out), 0) << options.attention << " accepted " << value;
@@ -38,7 +38,7 @@ TEST(AttentionCache, RefusesNumbersOutOfRange) {
         bad->Data<float>()[3] = good;
       }
     }
-    // What follows is what would have followed without all that.
+    // After the refusals, the result is the same as without them.
     EXPECT_EQ(attend(out), 0);
     const Tally tally(context);
     before.Attend(context, q, k, v, tally.At(), want);
@@ -46,7 +46,8 @@ TEST(AttentionCache, RefusesNumbersOutOfRange) {
   }
 }
 
-// Token by token, with groups of different kinds and sizes: what each gives on its own columns.
+// Token by token, with groups of different kinds and sizes: each gives what a call on its own
+// columns gives.
 TEST(AttentionCache, HoldsGroupsOfHeads) {
   const Context context({.threads = 1});
   AttentionOptions exact{.attention = "exact", .causal = true}, taylor{.causal = true};

@@ -29,8 +29,8 @@ inline double WeightedSum(const Tensor& weights, const Tensor& values) {
   return sum;
 }
 
-// `gradient` of `loss` with respect to `values`, at up to `most` elements, relative to the largest
-// gradient of the array.
+// Checks `gradient` of `loss` with respect to `values` at up to `most` elements, relative to the
+// largest gradient of the array.
 inline void ExpectGradient(const std::string& name, View values, ConstView gradient,
                            const std::function<double()>& loss, double tolerance = 1e-7,
                            int64_t most = 1000) {
@@ -40,7 +40,7 @@ inline void ExpectGradient(const std::string& name, View values, ConstView gradi
   for (int64_t i = 0; i < count; ++i)
     largest = std::max(largest, std::fabs(gradient.Data<double>()[i]));
   for (int64_t i = 0; i < count; i += stride) {
-    // Differences over one and two steps: what they miss falls with the fourth power of the step.
+    // Differences over one and two steps: the error falls with the fourth power of the step.
     const double at = x[i], step = 1e-5;
     const auto difference = [&](double by) {
       x[i] = at + by;

@@ -1,4 +1,4 @@
-// What layers compute, by hand: gradients alone would agree with a wrong formula.
+// What layers compute, checked by hand: a gradient test alone would accept a wrong formula.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -85,7 +85,7 @@ TEST_F(LayerForward, WavesAreThoseOfThePaper) {
   }
 }
 
-// The product of a rotated query and a rotated key knows only how far they are apart.
+// The product of a rotated query and a rotated key depends only on how far apart they are.
 TEST_F(LayerForward, RotationsKnowOnlyDistances) {
   layers::WaveTable waves(8, DataType::kF64);
   waves.Cover(context_, 0, 12);

@@ -51,7 +51,7 @@ TEST_F(LayerGradients, Linear) {
   layer.Backward(context_, x, weights, grad_x);
   ExpectGradient("x", x, grad_x, loss);
   ExpectParameterGradients(loss);
-  // A second time adds: to the parameters always, to grad_x where told.
+  // A second call adds: always to the gradients of parameters, to grad_x only if told to.
   Tensor twice = grad_x.Clone();
   layer.Backward(context_, x, weights, twice, /*add=*/true);
   EXPECT_NEAR(twice.Data<double>()[3], 2 * grad_x.Data<double>()[3], 1e-12);
@@ -304,7 +304,8 @@ TEST_F(LayerGradients, CrossEntropy) {
   });
 }
 
-// Dropout is linear in its input once it is drawn: its own gradient. What counts is the mean.
+// Once it is drawn, dropout is linear in its input: its gradient is the same operation. The mean
+// must stay.
 TEST_F(LayerGradients, DropoutKeepsTheMeanAndDrawsAgain) {
   const layers::Pass pass{.context = context_, .dropout = 0.25, .stream = RandomStream(1, "d")};
   Tensor x({1000, 37}, DataType::kF64), y({1000, 37}, DataType::kF64),

@@ -66,7 +66,7 @@ TEST(ParameterSet, DrawsFirstValuesByName) {
   }
   EXPECT_EQ(all[1]->value.Data<float>()[15], 2);
   EXPECT_EQ(*all[2]->value.Data<float>(), *last.value.Data<float>());
-  // Between parameters, and without a draw, all is 0.
+  // Between parameters, and without a draw, all values are 0.
   EXPECT_EQ(parameters.values().Data<float>()[15], 0);
   for (int64_t i = 0; i < zeros.values().size(0); ++i)
     EXPECT_EQ(zeros.values().Data<float>()[i], 0);

@@ -1,4 +1,4 @@
-// Checkpoints: what is written is read, and no byte can change unseen.
+// Checkpoints: what is written is read, and no byte can change undetected.
 #include "models/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -85,7 +85,7 @@ TEST_F(CheckpointFile, ModelsAreSavedAndLoaded) {
     EXPECT_EQ(0, std::memcmp(a.view().data(), b.view().data(), static_cast<size_t>(a.Bytes())));
     loaded.Save(dir_ / "again");
     EXPECT_EQ(ReadText(dir_ / "saved"), ReadText(dir_ / "again"));
-    // Nothing is written over a good file.
+    // A good file is not overwritten.
     loaded.Parameters()[0].value.Data<float>()[0] = std::numeric_limits<float>::infinity();
     EXPECT_THROW(loaded.Save(dir_ / "again"), Error);
     EXPECT_EQ(ReadText(dir_ / "saved"), ReadText(dir_ / "again"));
@@ -128,7 +128,7 @@ TEST_F(CheckpointFile, EveryByteCounts) {
   EXPECT_EQ(Refusal(bytes_), "");
 }
 
-// A file that is whole but says something that cannot be.
+// A file that is intact but has impossible contents.
 TEST_F(CheckpointFile, LiesAreRefused) {
   const auto with_config = [&](const std::string& from, const std::string& to) {
     std::string config = ToJson(run_);
@@ -139,16 +139,16 @@ TEST_F(CheckpointFile, LiesAreRefused) {
   EXPECT_NE(with_config("\"width\": 4", "\"width\": 8")
                 .find("embedding.weight: given F32 [7, 4], expected floats [7, 8]"),
             std::string::npos);
-  // Nothing of that size is allocated.
+  // It is refused before memory of that size is allocated.
   EXPECT_NE(with_config("\"vocab\": 7", "\"vocab\": 1000000"), "");
   EXPECT_NE(with_config("\"layers\": 1", "\"layers\": 2").find("lacks"), std::string::npos);
   EXPECT_NE(with_config("\"width\"", "\"wide\"").find("unknown key 'wide'"), std::string::npos);
   EXPECT_NE(with_config("\"model\"", "\"models\"").find("no section"), std::string::npos);
-  EXPECT_NE(Refusal(io::SerializeSafetensors({})).find("no checkpoint of favor"),
+  EXPECT_NE(Refusal(io::SerializeSafetensors({})).find("not a checkpoint of favor"),
             std::string::npos);
 }
 
-// The checksum of a file says that it is whole, not that its numbers are any.
+// The checksum of a file says that it is intact, not that its numbers are finite.
 TEST_F(CheckpointFile, NumbersThatAreNoneAreRefused) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {

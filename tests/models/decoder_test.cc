@@ -1,4 +1,4 @@
-// A context that grows: the same logits as the model's own parallel pass, at every position.
+// A prefix that grows: the same logits as the model's own parallel pass, at every position.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -24,11 +24,11 @@ std::vector<int32_t> Tokens(int64_t count, int64_t vocab) {
   return SmallBatch({.vocab = vocab}, 1, count).tokens;
 }
 
-// Reads `pieces` tokens at a time and compares the logits behind each piece with the parallel pass.
+// Reads `piece` tokens at a time and compares the logits after each piece with the parallel pass.
 void ExpectSameAsParallel(const ModelConfig& config, int64_t length, int64_t piece,
                           const std::string& what) {
   const Context context({.threads = 2});
-  // Two of the same: what the parallel pass leaves behind does not help the other.
+  // Two equal models: what the parallel pass leaves in one does not help the other.
   Model model(config, 3), decoded(config, 3);
   const std::vector<int32_t> tokens = Tokens(length, config.vocab);
   const Tensor parallel = model.Logits({.batch = 1, .length = length, .tokens = tokens}, context);
@@ -67,14 +67,14 @@ TEST(Decoder, TokenByTokenEqualsTheParallelPass) {
 
 TEST(Decoder, EveryNonnegativeMapDecodes) {
   for (const FeatureMapInfo& map : Maps()) {
-    if (!map.nonnegative) continue;  // denominators near 0 magnify rounding without a bound
+    if (!map.nonnegative) continue;  // denominators near 0 magnify rounding without bound
     ModelConfig config = DecoderConfig();
     config.features.map = map.name;
     ExpectSameAsParallel(config, 30, 1, std::string(map.name));
   }
 }
 
-// Longer than the chunks in which prompts are read; pieces that fit no tile.
+// Longer than the chunks in which prompts are read, and pieces that are not whole tiles.
 TEST(Decoder, PiecesOfAnySizeAgree) {
   for (const char* attention : {"linear", "exact", "uniform"}) {
     ModelConfig config = DecoderConfig();
@@ -117,8 +117,8 @@ TEST(Decoder, ClonesGoTheirOwnWay) {
   EXPECT_TRUE(std::ranges::equal(decoder.Logits(), other.Logits()));
 }
 
-// Two at once, in pieces of different sizes, so that one's buffers and tables would not do for the
-// other.
+// Two decoders at once, reading pieces of different sizes, so that buffers and tables of one would
+// not fit the other.
 TEST(Decoder, TwoThreadsShareOneModel) {
   for (const char* attention : {"linear", "exact"}) {
     for (const Positions positions : {Positions::kRotary, Positions::kSinusoidal}) {
@@ -183,7 +183,7 @@ TEST_F(DecoderFile, GoesOnBitForBit) {
   }
 }
 
-// Nothing that the decoder has read may show: positions, keys, sums.
+// After Load, nothing that the decoder had read before may show: positions, keys, sums.
 TEST_F(DecoderFile, AnEarlierContextReplacesALongerOne) {
   const std::vector<int32_t> tokens = Tokens(90, 23);
   const auto read = [&](Decoder& decoder, size_t begin, size_t end, size_t piece) {
@@ -320,8 +320,8 @@ TEST(Decoder, RefusesWhatItCannotRead) {
   EXPECT_THROW(Decoder(classifier, context), Error);
 }
 
-// A weight of the last layer that is out of range: the layer before it has taken the tokens in when
-// that comes to light.
+// A weight of the last layer is out of range: the layer before it has already read the tokens when
+// that is found.
 TEST_F(DecoderFile, AContextThatBrokeOffIsNotGoneOnWith) {
   for (const char* attention : {"linear", "identity"}) {
     ModelConfig config = DecoderConfig();
@@ -345,7 +345,7 @@ TEST_F(DecoderFile, AContextThatBrokeOffIsNotGoneOnWith) {
         lost->Read(Tokens(3, 23));
         FAIL() << "went on with half of a chunk";
       } catch (const Error& error) {
-        EXPECT_NE(std::string(error.what()).find("behind its first 5"), std::string::npos)
+        EXPECT_NE(std::string(error.what()).find("after its first 5"), std::string::npos)
             << error.what();
       }
       EXPECT_THROW(lost->Save(dir_ / "lost"), Error);
@@ -359,7 +359,7 @@ TEST_F(DecoderFile, AContextThatBrokeOffIsNotGoneOnWith) {
   }
 }
 
-// What does not fit is refused before anything is read, with the numbers of the caller.
+// Too many tokens are refused before anything is read, with the numbers of the caller.
 TEST(Decoder, SaysHowManyTokensLearnedPositionsHold) {
   const Context context({.threads = 1});
   ModelConfig config = DecoderConfig();
@@ -373,7 +373,7 @@ TEST(Decoder, SaysHowManyTokensLearnedPositionsHold) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidOption);
-    EXPECT_NE(std::string(error.what()).find("given 101 tokens behind 600, expected at most 700"),
+    EXPECT_NE(std::string(error.what()).find("given 101 tokens after 600, expected at most 700"),
               std::string::npos)
         << error.what();
   }

@@ -1,4 +1,4 @@
-// What a model promises: causality, indifference to padding, named parameters, refusals.
+// What a model promises: causality, independence of padding, named parameters, refusals.
 #include "favor/model.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TEST(Model, NoTokenSeesTheFuture) {
   }
 }
 
-// Padded and unpadded sequences agree, whatever stands in the padding.
+// Padded and unpadded sequences agree, whatever the padding holds.
 TEST(Model, PaddingChangesNothing) {
   const Context context({.threads = 1});
   for (const char* attention : {"exact", "linear"}) {
@@ -110,7 +110,7 @@ TEST(Model, EveryLayerHasAnOmegaOfItsOwn) {
       const std::string worker = "layers." + std::to_string(layer),
                         idler = "layers." + std::to_string(1 - layer);
       for (const auto& [name, value] : model.Parameters()) {
-        // The same weights, whichever layer works.
+        // The same weights, whichever layer is active.
         if (name.starts_with(worker)) {
           std::vector<double> drawn(static_cast<size_t>(value.shape().Elements()));
           RandomStream(7, name.substr(worker.size())).FillNormal(0, drawn);
@@ -256,7 +256,7 @@ TEST(Model, TiedLogitsByHand) {
     const Tensor logits =
         model.Logits({.batch = 1, .length = 1, .tokens = {0}, .targets = {0}, .mask = {}}, context);
     double unit = scale * (config.positions == Positions::kLearned ? 4 - 1 : 3 - 1) / 2;
-    // Post-norm has two norms in a layer, pre-norm one behind all layers.
+    // Post-norm has two norms per layer, pre-norm one after all layers.
     for (int i = 0; i < (config.norm == Norm::kPost ? 2 : 1); ++i)
       unit /= std::sqrt(unit * unit + config.norm_epsilon);
     EXPECT_NEAR(logits.Data<float>()[0], -1 * unit + 3 * unit, 1e-6);

@@ -124,12 +124,13 @@ TEST(Generate, RefusesDecodersWithoutAPromptAndOtherVocabularies) {
   Decoder decoder(model, context);
   EXPECT_THROW(Generate(decoder, Letters(), {.tokens = 1}), Error);
   decoder.Read(Prompt(Letters(), Letters().special().begin, ""));
-  EXPECT_EQ(decoder.tokens(), 1);  // the begin token
+  EXPECT_EQ(decoder.tokens(), 1);  // only the begin token
   EXPECT_EQ(Generate(decoder, Letters(), {.tokens = 0}).tokens.size(), 0u);
   EXPECT_THROW(Generate(decoder, *OpenVocabulary("bytes"), {.tokens = 1}), Error);
 }
 
-// The token drawn last is not read: nobody asked for what follows it, and positions may end there.
+// The token drawn last is not read: nothing after it is requested, and learned positions may end
+// there.
 TEST(Generate, ReadsAllTokensButTheLast) {
   const Context context({.threads = 1});
   ModelConfig config = DecoderConfig();

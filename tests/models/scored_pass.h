@@ -6,7 +6,7 @@
 
 namespace favor {
 
-// run(pass) with the tally that its score is read from.
+// Calls run(pass) with a tally, and reads the score from it.
 template <class Run>
 Score ScoreWith(const models::Network& network, const layers::Pass& pass, const Run& run) {
   Tally tally = network.MakeTally(pass.context);
