@@ -146,7 +146,7 @@ struct BackwardInputs {
   ConstView grad_out;  // gradient of the loss with respect to `out`
 };
 struct AttentionGradients {
-  Tensor q, k, v;    // of the shapes of the arguments
+  Tensor q, k, v;    // with the shapes of the arguments
   Tensor log_decay;  // [B, H, L] with the heads of queries; empty without forgetting
 };
 

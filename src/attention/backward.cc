@@ -1,4 +1,4 @@
-// AttendBackward: checks, the trace, and the kind of attention.
+// AttendBackward: checks the call and its trace, and runs its kind of attention.
 #include <vector>
 
 #include "attention/attend.h"

@@ -80,7 +80,7 @@ AttentionProblem CheckShapes(const AttentionInputs& inputs, bool causal) {
   return problem;
 }
 
-// The largest |x| of the rows that exist; throws where one holds NaN or infinity.
+// The largest |x| of the rows that exist; throws if one holds NaN or infinity.
 double LargestFinite(std::string_view name, const ConstView& array, const ConstView& mask) {
   double largest = mask.empty() ? LargestAbsolute(array) : 0;
   if (mask.empty() && std::isfinite(largest)) return largest;

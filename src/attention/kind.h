@@ -85,8 +85,8 @@ class Kind {
     return 0;
   }
 
-  // What it keeps of a context in a causal model; empty at first. Options as of causal calls, with
-  // a plan if the kind takes one.
+  // What it keeps of a prefix in a causal model; empty at first. Options are those of causal calls,
+  // with a plan if the kind takes one.
   virtual std::unique_ptr<Cache> MakeCache(const CacheShape& shape,
                                            const AttentionOptions& options) const = 0;
 };

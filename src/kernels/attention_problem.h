@@ -31,7 +31,7 @@ struct AttentionProblem {
   bool causal = false;    // query i sees keys 0 … before + i
   int64_t before = 0;     // keys that come before the first query: query i stands at key before + i
   int64_t window = -1;    // ≥ 0: a query sees keys at most that far from its own place
-  double scale = 1;       // of q·k
+  double scale = 1;       // factor of q·k
   bool normalize = true;  // false: sums without the division
   int64_t chunk = kDefaultChunk;
 

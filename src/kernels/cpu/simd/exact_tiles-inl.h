@@ -77,7 +77,7 @@ HWY_INLINE void LoadTransposed(const ConstView& rows, int64_t begin, int64_t cou
   }
 }
 
-// Scores of one row: −∞ in lanes outside of `shown`, a range of rows of which `first` is in lane 0.
+// Scores of one row: −∞ in lanes outside `shown`, a range of rows of which `first` is in lane 0.
 HWY_INLINE void HideOutside(RowRange shown, int64_t first, float* scores) {
   const int64_t begin = std::clamp<int64_t>(shown.begin - first, 0, kExactBlock),
                 end = std::clamp<int64_t>(shown.end - first, begin, kExactBlock);
