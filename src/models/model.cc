@@ -112,7 +112,7 @@ MemoryEstimate EstimateMemory(const ModelConfig& config, const MemoryRequest& re
                                          .training = request.training,
                                          .recompute = request.recompute};
   MemoryEstimate plan{.parameters = parameters,
-                      .activations = network->PlannedBytes(shape),
+                      .activations = network->BufferBytes(shape),
                       .attention = network->TraceBytes(shape),
                       .working = WorkingBytes(config, request)};
   if (request.training) {

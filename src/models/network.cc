@@ -114,7 +114,7 @@ void Network::Count(const Transformer::Shape& shape, layers::Arena& arena) const
   ReserveOutput(arena, shape);
 }
 
-int64_t Network::PlannedBytes(const Transformer::Shape& shape) const {
+int64_t Network::BufferBytes(const Transformer::Shape& shape) const {
   layers::Arena arena(parameters_.pass_type());
   Count(shape, arena);
   return arena.Bytes();

@@ -94,7 +94,7 @@ class Network {
   // the gradient of one; empty if all are finite.
   std::string FirstNotFinite(const PassBuffers& buffers) const;
 
-  int64_t PlannedBytes(const Transformer::Shape& shape) const;  // size of the buffers
+  int64_t BufferBytes(const Transformer::Shape& shape) const;  // size of the buffers
   int64_t TraceBytes(const Transformer::Shape& shape) const { return body_.TraceBytes(shape); }
 
  protected:

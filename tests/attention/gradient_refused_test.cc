@@ -96,7 +96,7 @@ TEST_F(RefusedGradients, OfAnotherCall) {
   Expect([&] { Backward(out, grad_out, &trace); }, kData, "the kind of attention differs");
 }
 
-TEST_F(RefusedGradients, OfARecordThatDoesNotFit) {
+TEST_F(RefusedGradients, OfATraceThatDoesNotFit) {
   AttentionTrace trace;
   options.chunk = 0;
   Expect([&] { Attend(q, k, v, options, context, {.trace = &trace}); }, kOption, "chunk");
@@ -261,7 +261,7 @@ TEST_F(RefusedGradients, OfFeaturesTooSmallForFloats) {
 }
 
 // Same map, same number of features, another ω.
-TEST_F(RefusedGradients, WithARecordOfAnotherOmega) {
+TEST_F(RefusedGradients, WithATraceOfAnotherOmega) {
   const auto plan = [&](uint64_t seed) { return FeaturePlan::Draw(options.features, 2, 4, seed); };
   options.plan = plan(1);
   AttentionTrace trace;

@@ -185,8 +185,8 @@ TEST(Model, CountingMemoryLeavesPassesAlone) {
   models::PassBuffers buffers = network->MakeBuffers();
   const double loss = Evaluated(*network, batch, {.context = context}, buffers).loss;
   const models::Transformer::Shape shape{.batch = 2, .length = 6};
-  EXPECT_EQ(network->PlannedBytes(shape), buffers.arena.Bytes());
-  EXPECT_EQ(network->PlannedBytes(shape), network->PlannedBytes(shape));
+  EXPECT_EQ(network->BufferBytes(shape), buffers.arena.Bytes());
+  EXPECT_EQ(network->BufferBytes(shape), network->BufferBytes(shape));
   EXPECT_EQ(buffers.activations.shape, shape);
   EXPECT_EQ(Evaluated(*network, batch, {.context = context}, buffers).loss, loss);
 }
