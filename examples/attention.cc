@@ -1,4 +1,4 @@
-// Attention in ten lines, over arrays of your own: linear beside exact.
+// Attention in ten lines, over your own arrays: linear next to exact.
 #include <favor/favor.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Learns made-up proteins that repeat eight letters, and goes on from a prompt: each token costs
-// the same, however long the context is.
+// Learns made-up proteins that repeat eight letters, and continues a prompt: each token costs the
+// same, however long the prefix is.
 #include <favor/favor.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ int main() {
   decoder.Read(favor::Prompt(vocabulary, vocabulary.special().begin, "AYIQRMKT"));
   const favor::Generated sample =
       favor::Generate(decoder, vocabulary, {.sampling = {.temperature = 0}, .tokens = 16});
-  std::printf("AYIQRMKT goes on as %s; the context takes %d bytes\n",
+  std::printf("AYIQRMKT continues as %s; the state takes %d bytes\n",
               vocabulary.Decode(sample.tokens).c_str(), static_cast<int>(decoder.StateBytes()));
   std::remove("repeats.fasta");
   return vocabulary.Decode(sample.tokens).starts_with("AYIQRMKT") ? 0 : 1;

@@ -19,7 +19,7 @@ int main() {
   for (int step = 0; step <= 20; ++step) {
     favor::AttentionTrace trace;
     const favor::Tensor out = favor::Attend(q, k, v, options, context, {.trace = &trace});
-    favor::Tensor grad_out({length, dim});  // of the loss Σ (out − target)²/2
+    favor::Tensor grad_out({length, dim});  // gradient of the loss Σ (out − target)²/2
     loss = 0;
     for (int64_t i = 0; i < length * dim; ++i) {
       const float difference = out.Data<float>()[i] - target.Data<float>()[i];

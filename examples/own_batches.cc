@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kVocab = 32, kSequences = 8, kLength = 24;
 
-// Sequences that count by a step of their own: 5, 8, 11, 14, …
+// Sequences that count upwards, each by its own step: 5, 8, 11, 14, …
 favor::Batch CountingBatch(uint64_t index) {
   const favor::RandomStream stream = favor::RandomStream(7, "counting").Child(index);
   favor::Batch batch{.batch = kSequences, .length = kLength};
@@ -82,7 +82,7 @@ int main() {
     int64_t targets = 0;
     for (size_t rank = 0; rank < 2; ++rank) targets += ranks[rank].CountTargets(halves[rank]);
     for (size_t rank = 0; rank < 2; ++rank) ranks[rank].AddGradients(halves[rank], targets);
-    // An all-reduce.
+    // Stands for an all-reduce.
     const favor::View a = ranks[0].Gradients(), b = ranks[1].Gradients();
     for (int64_t i = 0; i < a.size(0); ++i)
       a.Data<float>()[i] = b.Data<float>()[i] = a.Data<float>()[i] + b.Data<float>()[i];

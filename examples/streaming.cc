@@ -1,5 +1,5 @@
-// A context of any length in a state of fixed size: append token by token, ask at any time, save,
-// load, go on.
+// A prefix of any length in a state of fixed size: append token by token, attend at any time, save,
+// load, continue.
 #include <favor/favor.h>
 
 #include <algorithm>
@@ -19,7 +19,8 @@ int main() {
           static_cast<float>(0.5 * std::sin(step + 0.1 * static_cast<double>(i)));
     state.Append(token, token, context);
   }
-  const favor::Tensor answer = state.Attend(token, context);  // of the last token to all of them
+  const favor::Tensor answer =
+      state.Attend(token, context);  // the last token attends to all of them
   std::printf("%lld tokens in %lld bytes; first answer %.4f\n",
               static_cast<long long>(state.tokens()), static_cast<long long>(state.Bytes()),
               static_cast<double>(answer.Data<float>()[0]));

@@ -19,7 +19,7 @@ namespace favor::benchmarks {
 namespace {
 
 constexpr int64_t kFitFrom = 4096;
-constexpr double kSecondsOfRow = 20;  // a row that has taken so long is not timed again
+constexpr double kSecondsOfRow = 20;  // a row that has taken this long is not timed again
 
 // Arrays of one length, and a call on them.
 class BenchCall {
@@ -72,21 +72,21 @@ std::vector<Timed> RowsOfLength(const AttentionBenchOptions& options, int64_t le
           {.map = map,
            .projection = projection,
            .features = options.features,
-           // A of the size that deviation and dim call for, as a causal call may not look.
+           // A for this deviation and dim: a causal call may not take it from the data.
            .oprf_a = FindMap(map).takes_a ? std::vector<double>{OptimalOprfA(
                                                 2 * options.deviation * options.deviation *
                                                     std::sqrt(static_cast<double>(options.dim)),
                                                 options.dim)}
                                           : std::vector<double>{}},
           options.heads, options.dim, seed);
-      rows.back().row.features = attention.plan->features();  // a projection may have its own
+      rows.back().row.features = attention.plan->features();  // a projection may have its own m
     }
   }
   if (length <= options.exact_up_to) add({.exact = true}).options.attention = "exact";
   return rows;
 }
 
-// From where on y of `linear` stays below y of `exact`, both sorted by x.
+// The x from which on y of `linear` stays below y of `exact`, both sorted by x.
 std::optional<double> Crossover(const std::vector<std::pair<double, double>>& linear,
                                 const std::vector<std::pair<double, double>>& exact) {
   std::vector<std::pair<double, double>> gap;  // log(linear/exact) over log(length)
@@ -132,12 +132,12 @@ AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Con
     BenchCall call(options, length, context.seed());
     std::vector<Timed> rows = RowsOfLength(options, length, context.seed());
     for (Timed& timed : rows) {
-      // Also warms caches and pages. A context of its own, whose scratch memory counts.
+      // Also warms caches and pages. A fresh context, so that its scratch memory counts.
       const Context fresh({.threads = context.threads(), .seed = context.seed()});
       timed.row.extra_bytes = PeakExtraBytes([&] { call.Run(timed.options, fresh); });
     }
     for (int64_t round = 0; round < options.rounds; ++round) {
-      // Product and rows take turns, so that what disturbs one disturbs the other.
+      // The sgemm and the rows take turns, so that what disturbs one disturbs the other.
       sgemm.Measure();
       for (Timed& timed : rows) {
         if (timed.spent > kSecondsOfRow) continue;
@@ -189,8 +189,9 @@ reports::Table AttentionBench::ToTable() const {
                            options.causal ? "Causal" : "Bidirectional",
                            options.backward ? "forward and backward" : "forward", options.batch,
                            options.heads, options.dim, options.features, threads),
-      .caption = fmt::format("{} Least of {} times; tokens are positions of a sequence, all heads.",
-                             YardstickText(sgemm_gflops), options.rounds),
+      .caption =
+          fmt::format("{} Shortest of {} times; tokens are positions of a sequence, all heads.",
+                      YardstickText(sgemm_gflops), options.rounds),
       .columns = {"length", "attention", "ms", "tokens/s", "GFLOP/s", "of sgemm", "extra MB",
                   "exact/linear"},
       .rows = {}};

@@ -1,4 +1,4 @@
-// Times of attention over lengths, maps and projections, beside exact attention and a large matrix
+// Times of attention over lengths, maps and projections, next to exact attention and a large matrix
 // product measured in the same run.
 #ifndef FAVOR_BENCHMARKS_ATTENTION_H_
 #define FAVOR_BENCHMARKS_ATTENTION_H_
@@ -20,16 +20,16 @@ struct AttentionBenchOptions {
   std::vector<std::string> maps = {"positive"}, projections = {"orthogonal"};
   bool causal = false, backward = false;
   int64_t exact_up_to = 16384;  // the longest sequence of exact attention
-  double deviation = 0.5;       // of queries and keys
-  int64_t rounds = 5;           // how often everything is timed; the least time counts
+  double deviation = 0.5;       // standard deviation of queries and keys
+  int64_t rounds = 5;           // how often everything is timed; the shortest time counts
   bool quiet = false;           // no progress on stderr
 };
 
 struct AttentionMeasurement {
-  bool exact = false;           // else linear
-  std::string map, projection;  // of linear attention
+  bool exact = false;           // otherwise linear
+  std::string map, projection;  // only for linear attention
   int64_t length;
-  int64_t features;  // m; 0 of exact attention
+  int64_t features;  // m; 0 for exact attention
   double seconds;    // forward, or forward and backward together
   double gflops;
   std::optional<int64_t> extra_bytes;  // peak memory beyond inputs, outputs and gradients
@@ -38,10 +38,11 @@ struct AttentionMeasurement {
 // One way to compute linear attention, over all lengths.
 struct AttentionBenchLine {
   std::string map, projection;
-  // From which length on linear attention takes less time than exact attention, between measured
-  // lengths by interpolation; empty where it never does, or exact attention was not measured.
+  // The length from which on linear attention takes less time than exact attention, interpolated
+  // between measured lengths; empty if it never does, or exact attention was not measured.
   std::optional<double> crossover;
-  // Of time ∝ length^exponent, over lengths of 4096 and more (over all where fewer than two are).
+  // The exponent of time ∝ length^exponent, over lengths of 4096 and more (over all lengths if
+  // fewer than two are).
   std::optional<double> exponent;
 };
 

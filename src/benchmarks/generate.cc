@@ -25,7 +25,7 @@ std::vector<int32_t> Noise(int64_t first, int64_t count, int64_t vocab) {
   return tokens;
 }
 
-// A copy by all threads.
+// Times a copy of bytes by all threads.
 class CopiedBytes {
  public:
   explicit CopiedBytes(int64_t bytes) : from_(static_cast<size_t>(bytes), 1), to_(from_.size()) {}
@@ -59,7 +59,7 @@ GenerateBench RunGenerateBench(const GenerateBenchOptions& options, const Contex
       const auto piece =
           Noise(decoder.tokens(), std::min(kPiece, length - decoder.tokens()), options.model.vocab);
       reading += LeastSeconds(1, [&] { decoder.Read(piece); });
-      progress.Update(decoder.tokens(), fmt::format("context {}", length));
+      progress.Update(decoder.tokens(), fmt::format("prefix {}", length));
     }
     row.read_tokens_per_second = fresh > 0 ? static_cast<double>(fresh) / reading : 0;
     row.state_bytes = decoder.StateBytes();
@@ -86,10 +86,11 @@ reports::Table GenerateBench::ToTable() const {
       .title = fmt::format("Generation, {} attention, {} layers, width {}, {} heads, {} threads",
                            m.attention, m.layers, m.width, m.heads, threads),
       .caption = fmt::format(
-          "Weights: {:.1f} MB. A token reads them and the state once: the last column is the time "
-          "of a copy of as many bytes, in this run, divided by that of a token. Least of {} times.",
+          "Weights: {:.1f} MB. Each token reads them and the state once: the last column is the "
+          "time of a copy of as many bytes, in this run, divided by the time per token. Shortest "
+          "of {} times.",
           static_cast<double>(weight_bytes) / 1e6, options.rounds),
-      .columns = {"context", "read tokens/s", "tokens/s", "ms/token", "state MB", "copy GB/s",
+      .columns = {"prefix", "read tokens/s", "tokens/s", "ms/token", "state MB", "copy GB/s",
                   "of copy"}};
   for (const GenerateMeasurement& row : rows) {
     const auto bytes = static_cast<double>(weight_bytes + row.state_bytes);

@@ -1,5 +1,5 @@
-// Speed of generation behind contexts of several lengths, beside a copy of the same bytes: a token
-// needs every weight and the whole state once.
+// Speed of generation after prefixes of several lengths, next to a copy of the same bytes: each
+// token reads every weight and the whole state once.
 #ifndef FAVOR_BENCHMARKS_GENERATE_H_
 #define FAVOR_BENCHMARKS_GENERATE_H_
 
@@ -14,17 +14,17 @@ namespace favor::benchmarks {
 struct GenerateBenchOptions {
   ModelConfig model = Preset("regular");
   std::vector<int64_t> contexts = {100, 1000, 10'000, 100'000};
-  int64_t tokens = 64;  // generated in a round
-  int64_t rounds = 5;   // the least time counts
+  int64_t tokens = 64;  // generated per round
+  int64_t rounds = 5;   // the shortest time counts
   bool quiet = false;
 };
 
 struct GenerateMeasurement {
   int64_t context = 0;
-  double read_tokens_per_second = 0;  // of the tokens since the context before
-  double seconds = 0;                 // of one token
+  double read_tokens_per_second = 0;  // for the tokens since the previous prefix
+  double seconds = 0;                 // time per token
   int64_t state_bytes = 0;
-  double copy_seconds = 0;  // of as many bytes as weights and state have
+  double copy_seconds = 0;  // time of copying as many bytes as weights and state have
 
   double ShareOfCopy() const { return copy_seconds / seconds; }
 };

@@ -21,7 +21,7 @@ std::optional<int64_t> StatusBytes(const std::string& field) {
   return std::nullopt;
 }
 
-// The highest VmRSS seen by looking every millisecond, for kernels that cannot reset VmHWM.
+// The highest VmRSS, sampled every millisecond, for operating systems that cannot reset VmHWM.
 int64_t SampledPeak(const std::function<void()>& work) {
   std::atomic<bool> done = false;
   std::atomic<int64_t> peak = 0;

@@ -8,8 +8,8 @@
 
 namespace favor::benchmarks {
 
-// By how much the resident memory of this process rises above its level at the start while `work`
-// runs, at its highest: as the kernel counts it, or by looking every millisecond where its counter
+// By how much the resident memory of this process rises at most above its level at the start while
+// `work` runs: as the operating system counts it, or sampled every millisecond if its counter
 // cannot be reset (/proc/self/clear_refs). Empty without /proc.
 std::optional<int64_t> PeakExtraBytes(const std::function<void()>& work);
 

@@ -19,9 +19,9 @@ namespace {
 #ifdef FAVOR_ONEDNN
 constexpr bool kBuilt = true;
 
-// One product on the calling thread. Debian's oneDNN is threaded by an OpenMP runtime of its own
-// choice, so that runtime is asked for by name at run time: one thread each, or every worker would
-// start a team.
+// One product on the calling thread. Debian's oneDNN chooses its own OpenMP runtime for threads, so
+// that runtime is looked up by name at run time and told to use one thread: otherwise every worker
+// would start a team.
 int Multiply(int64_t n, const float* a, const float* b, float* c) {
   static const auto set_threads =
       reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));

@@ -32,7 +32,7 @@ class LargeSgemm {
   std::vector<Work> work_;
 };
 
-// The rate of LargeSgemm, measured in turns with what is compared with it.
+// The rate of LargeSgemm, measured in turns with the work that is compared with it.
 class Yardstick {
  public:
   explicit Yardstick(const Context& context);
@@ -46,7 +46,7 @@ class Yardstick {
   std::optional<double> gflops_;
 };
 
-// "Large sgemm (oneDNN) in this run: 291.0 GFLOP/s." or why there is none.
+// "Large sgemm (oneDNN) in this run: 291.0 GFLOP/s." or a sentence that says why there is none.
 std::string YardstickText(const std::optional<double>& sgemm_gflops);
 // `gflops` as a share of the yardstick: "58 %", or "—" without one.
 std::string ShareText(double gflops, const std::optional<double>& sgemm_gflops);

@@ -16,7 +16,7 @@
 namespace favor::benchmarks {
 namespace {
 
-// Tokens drawn at random, each asked for the one behind it.
+// Tokens drawn at random; the target of each is the next one.
 class Noise : public Dataset {
  public:
   explicit Noise(int64_t vocab) : vocab_(vocab) {}
@@ -95,7 +95,7 @@ TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& contex
                                                    .threads = context.threads()})
                             .Total();
     std::optional<Trainer> trainer;
-    std::optional<Context> fresh;  // whose scratch memory counts
+    std::optional<Context> fresh;  // so that its scratch memory counts
     row.measured_bytes = PeakExtraBytes([&] {
       fresh.emplace(ContextOptions{.threads = context.threads()});
       trainer.emplace(run, *fresh, data);
@@ -119,7 +119,8 @@ reports::Table TrainBench::ToTable() const {
       .title = fmt::format("Training step, {} attention, {} layers, width {}, {} heads, batch {}, "
                            "{} threads",
                            m.attention, m.layers, m.width, m.heads, options.batch, threads),
-      .caption = fmt::format("{} Least of {} times.", YardstickText(sgemm_gflops), options.rounds),
+      .caption =
+          fmt::format("{} Shortest of {} times.", YardstickText(sgemm_gflops), options.rounds),
       .columns = {"length", "s/step", "µs/token", "tokens/s", "GFLOP/s", "of sgemm", "planned MB",
                   "measured MB"}};
   for (const TrainMeasurement& row : rows) {

@@ -1,4 +1,4 @@
-// Times and memory of training steps over lengths, beside a large matrix product of the same run.
+// Times and memory of training steps over lengths, next to a large matrix product of the same run.
 #ifndef FAVOR_BENCHMARKS_TRAIN_H_
 #define FAVOR_BENCHMARKS_TRAIN_H_
 
@@ -16,16 +16,16 @@ struct TrainBenchOptions {
   std::vector<int64_t> lengths = {1024, 2048, 4096, 8192};
   int64_t batch = 1;
   bool recompute = false;
-  int64_t rounds = 3;  // steps that are timed; the least time counts
+  int64_t rounds = 3;  // steps that are timed; the shortest time counts
   bool quiet = false;
 };
 
 struct TrainMeasurement {
   int64_t length, tokens;
-  double seconds;  // of one step: batch, forward, backward, AdamW
+  double seconds;  // time per step: batch, forward, backward, AdamW
   double gflops;
-  int64_t planned_bytes;                  // as favor inspect model says
-  std::optional<int64_t> measured_bytes;  // peak of model and steps
+  int64_t planned_bytes;                  // as favor inspect model estimates
+  std::optional<int64_t> measured_bytes;  // peak memory of model and steps
 };
 
 struct TrainBench {
@@ -38,7 +38,8 @@ struct TrainBench {
 };
 
 // Operations that count: 6 for every token and parameter of a matrix product (tables that are only
-// looked up are none), and those of attention with gradients as favor bench attention counts them.
+// looked up do not count), and those of attention with gradients as favor bench attention counts
+// them.
 double CountedTrainFlops(const ModelConfig& model, int64_t batch, int64_t length);
 
 TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& context);

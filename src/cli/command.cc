@@ -39,9 +39,9 @@ std::span<const Command> AllCommands() {
 namespace {
 
 constexpr int kFailed = 1, kWrongUsage = 2, kSignal = 128;
-constexpr size_t kFewNames = 16;  // that fit into an error line
+constexpr size_t kFewNames = 16;  // as many names fit into an error line
 
-// The one that the words of the command line chose.
+// The command or part that the words of the command line chose.
 const Node& Chosen(const Node& node) {
   for (const auto& part : node.parts)
     if (part->app->parsed()) return Chosen(*part);
@@ -75,8 +75,8 @@ int Report(std::string_view message, int status) {
   return status;
 }
 
-// Whoever read standard output has gone, as `| head` does: end as a process does that was not
-// asked.
+// If the reader of standard output has gone, as with `| head`, end as a process that does not
+// handle SIGPIPE does.
 void EndIfNobodyReads(int error) {
   if (error != EPIPE) return;
   std::signal(SIGPIPE, SIG_DFL);
@@ -89,21 +89,21 @@ int Flush() {
   return Report("output: writing to standard output failed", kFailed);
 }
 
-// A file that grows too large, or a reader of stderr that goes away, is an error of the write at
-// most, not the end of the process. Standard streams that are closed would be the next files
-// opened.
+// A file that grows too large, or a reader of stderr that goes away, is at most a failed write, not
+// the end of the process. Standard streams that are closed are opened on /dev/null: otherwise the
+// next files opened would take their descriptors.
 void PrepareProcess() {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(descriptor, F_GETFD) >= 0) continue;
-    // To be written: a descriptor for reading, so that lost output still fails.
+    // Standard output gets a descriptor for reading, so that lost output still fails.
     const int flags = descriptor == STDOUT_FILENO ? O_RDONLY : O_RDWR;
-    if (open("/dev/null", flags) != descriptor) return;  // not even that is there
+    if (open("/dev/null", flags) != descriptor) return;  // there is no /dev/null
   }
 }
 
-// What the parser rejected, in one line.
+// Says in one line what the parser rejected.
 std::string Explain(const Node& where, const CLI::ParseError& error) {
   const std::string who = where.path.empty() ? "command" : where.path;
   const std::vector<std::string> extras = where.app->remaining();
@@ -135,7 +135,7 @@ std::string Explain(const Node& where, const CLI::ParseError& error) {
   return fmt::format("{}: {} (see: favor help {})", who, what, where.path);
 }
 
-// Throws where the chosen command lacks something or has it twice.
+// Throws if the chosen command lacks an option that it needs, or got one twice.
 void CheckComplete(const Node& chosen) {
   if (!chosen.parts.empty()) {
     Throw(ErrorCode::kInvalidOption, chosen.path, "given no part, expected {} (see: favor help {})",

@@ -20,7 +20,7 @@ struct Command {
   std::string example;  // shown at the end of its help
   // Declares the options and returns what to run once they are parsed.
   std::function<std::function<void()>(Options& options)> setup;
-  // Such as `append` of `favor state append`; a command has parts or a setup.
+  // Parts, such as `append` of `favor state append`; a command has either parts or a setup.
   std::vector<Command> parts;
 };
 
@@ -37,10 +37,10 @@ auto Setup(void (*declare)(Options&, Arguments&),
 
 std::span<const Command> AllCommands();  // in order of their file names
 
-// The help of the tool, of a command, or of a part: {"state", "append"}.
+// The help of the tool (no words), of a command, or of a part: {"state", "append"}.
 std::string Help(std::span<const std::string> words);
 
-// Thrown by a command that a signal stopped, once everything is in order.
+// Thrown by a command that a signal stopped, once everything is saved.
 struct StoppedBySignal {
   int signal;
 };

@@ -24,12 +24,12 @@ std::string Quoted(const std::string& text) {
 
 std::string CommandOf(const RunConfig& config, const std::string& out) {
   RunConfig made = config, usual;
-  // What auto gives.
+  // Values that `auto` stands for.
   usual.format.kind = config.data.find(',') == std::string::npos ? KindOf(config.data, usual.format)
                                                                  : config.format.kind;
   usual.format.split_by =
       config.format.kind == DataKind::kText ? SplitRule::kPlace : SplitRule::kRecords;
-  // What follows from the data and the length.
+  // Values that follow from the data and the length.
   usual.model.vocab = config.model.vocab;
   usual.model.classes = config.model.classes;
   usual.model.causal = config.model.causal;

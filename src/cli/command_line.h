@@ -1,4 +1,4 @@
-// Command lines as text: what a reader may type into a shell to do it again.
+// Command lines as text, ready to be typed into a shell.
 #ifndef FAVOR_CLI_COMMAND_LINE_H_
 #define FAVOR_CLI_COMMAND_LINE_H_
 
@@ -8,10 +8,10 @@
 
 namespace favor::cli {
 
-// An argument as a shell reads it.
+// `text` quoted as one argument of a shell command.
 std::string Quoted(const std::string& text);
 
-// The command that makes a run again: all that differs from the defaults.
+// The command that repeats a run, with every option that differs from its default.
 std::string CommandOf(const RunConfig& config, const std::string& out);
 
 }  // namespace favor::cli

@@ -19,16 +19,16 @@ class FeatureArguments {
   void Add(Options& options);
 
   bool Given() const { return fields_.Given() || !omega_.empty(); }  // any of them
-  // Reads the options. Throws for values that they cannot have, and if some say how to draw an ω
-  // that is given.
+  // Reads the options. Throws for invalid values, and if some options say how to draw an ω
+  // although --omega gives one.
   void Read(std::string_view who);
   // The plan of --omega W.npy, or one drawn by the options.
   FeaturePlan Plan(int64_t heads, int64_t dim, uint64_t seed) const;
 
-  // In place of --oprf-a.
+  // Replaces the value of --oprf-a.
   void SetOprfA(std::vector<double> a) { options_.oprf_a = std::move(a); }
   const std::string& omega() const { return omega_; }  // the file of a given ω, or ""
-  // "orthogonal", or "given".
+  // The name of the projection, such as "orthogonal"; "given" with --omega.
   const std::string& projection() const;
 
  private:

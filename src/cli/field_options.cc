@@ -9,7 +9,7 @@
 namespace favor::cli {
 namespace {
 
-// What stands behind an option in its help.
+// What help shows after the name of an option.
 std::string Placeholder(const Field& field) {
   if (const auto* choice = std::get_if<ChoiceField>(&field.value))
     return ChoicePlaceholder(choice->names);

@@ -14,16 +14,16 @@
 
 namespace favor::cli {
 
-// Kept as text until the config is known, so that presets and files come first.
+// Values are kept as text until the config is known, so that presets and files are applied first.
 class FieldOptions {
  public:
-  // Under the heading `heading`; defaults shown are the present values. Those of the fields named
-  // in `of_preset` are only one preset's.
+  // Declares options under the heading `heading`; defaults shown are the present values. Those of
+  // the fields named in `of_preset` are only one preset's.
   void Add(Options& options, const std::string& heading, const std::vector<Field>& fields,
            std::span<const std::string_view> of_preset = {});
   bool Given() const { return !given_.empty(); }
   bool Given(std::string_view key) const { return given_.contains(key); }
-  // Sets those of `fields` that were given.
+  // Sets those of `fields` whose options were given.
   void Apply(const std::vector<Field>& fields) const;
 
  private:

@@ -34,7 +34,7 @@ Tensor ReadRows(const std::string& path) { return ReadMaskedRows(path, /*masked=
 void CheckFiles(std::string_view who, const std::vector<std::string>& outputs,
                 const std::vector<std::string>& inputs) {
   namespace fs = std::filesystem;
-  // The same file under two names; devices such as /dev/null may serve twice.
+  // Whether both names are the same file; devices such as /dev/null may be used twice.
   const auto same = [](const std::string& a, const std::string& b) {
     std::error_code ignored;
     if (fs::exists(a, ignored) && !fs::is_regular_file(a, ignored)) return false;
@@ -54,14 +54,14 @@ void CheckFiles(std::string_view who, const std::vector<std::string>& outputs,
               Printable(outputs[i]));
       }
     }
-    // Opening a pipe to see whether it can be would show its reader an end.
+    // A pipe is not opened to try it: its reader would see an end of file.
     std::error_code ignored;
     if (!fs::is_fifo(outputs[i], ignored)) io::AtomicFile probe(outputs[i]);
   }
 }
 
 void PrintJson(const Json& value) {
-  // Paths may hold bytes that are no UTF-8.
+  // Paths may hold bytes that are not valid UTF-8.
   fmt::print("{}\n", value.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 

@@ -13,13 +13,13 @@ namespace favor::cli {
 
 // An array of finite numbers from a file, [L, d], [H, L, d] or [B, H, L, d].
 Tensor ReadRows(const std::string& path);
-// The same of keys or values; where a mask hides some of them, whoever takes them looks at the
-// rest.
+// The same for keys or values. If some are masked, they may be anything: the call that takes them
+// checks the others.
 Tensor ReadMaskedRows(const std::string& path, bool masked);
-int64_t Heads(const Shape& shape);  // of such an array
+int64_t Heads(const Shape& shape);  // number of heads of such an array
 
-// Fails now, before any work, where an output could not be written later, or is also another output
-// or an input. Empty paths are options that were not given.
+// Throws, before any work is done, if an output could not be written later, or is also another
+// output or an input. Empty paths are options that were not given.
 void CheckFiles(std::string_view who, const std::vector<std::string>& outputs,
                 const std::vector<std::string>& inputs);
 

@@ -10,7 +10,7 @@
 namespace favor::cli {
 namespace {
 
-// Two columns; a long left one pushes the right one to the next line.
+// Appends a row of two columns; a long left one moves the right one to the next line.
 void AppendRow(std::string& text, const std::string& left, const std::string& right) {
   constexpr size_t kColumn = 30;
   const auto width = static_cast<size_t>(
@@ -24,7 +24,7 @@ void AppendRow(std::string& text, const std::string& left, const std::string& ri
   text.append(right).append("\n");
 }
 
-// "favor state append --state FILE [options]": what must be given, and words without a name.
+// "favor state append --state FILE [options]": what must be given, and positional words.
 std::string Usage(const Node& node) {
   std::string usage = node.path.empty() ? "favor" : "favor " + node.path;
   if (!node.parts.empty()) usage += node.path.empty() ? " COMMAND" : " PART";

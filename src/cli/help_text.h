@@ -18,7 +18,7 @@ struct Node {
   std::string name, path;  // "append", "state append"
   std::string summary, example;
   CLI::App* app = nullptr;
-  std::unique_ptr<Options> options;  // none at the root
+  std::unique_ptr<Options> options;  // null at the root
   std::function<void()> run;
   std::vector<std::unique_ptr<Node>> parts;
 

@@ -13,7 +13,7 @@
 namespace favor::cli {
 namespace {
 
-// The whole of `text` as a number.
+// Parses the whole of `text` as a number.
 template <class T>
 bool Parse(const std::string& text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -23,7 +23,8 @@ bool Parse(const std::string& text, T& value) {
 int64_t ParseInteger(const std::string& who, const std::string& text, Range range) {
   int64_t number = 0;
   if (!Parse(text, number) || number < range.least || number > range.most) {
-    constexpr int64_t kNobodyWants = int64_t{1} << 30;  // an end that says nothing
+    constexpr int64_t kNobodyWants = int64_t{1}
+                                     << 30;  // above it, errors do not name the end of the range
     Throw(ErrorCode::kInvalidOption, who, "given '{}', expected a whole number{}", Printable(text),
           range.most < kNobodyWants ? fmt::format(" from {} to {}", range.least, range.most)
                                     : fmt::format(", {} or more", range.least));
@@ -72,7 +73,7 @@ Option& Options::Add(const std::string& name, CLI::Option* parsed, const std::st
   option.names_ = Split(name);
   option.heading_ = heading_;
   option.help_ = help;
-  // More than one is refused when all are read, whatever their kind: see CheckComplete.
+  // An option that is given twice is refused after parsing, whatever its type: see CheckComplete.
   option.list_ = parsed->get_expected_max() > 1;
   if (!option.list_ && !option.positional()) parsed->take_last();
   return option;

@@ -1,6 +1,6 @@
 // The options of one command: declared with the variable they set, checked as they are read, shown
-// by its help. Errors say what was given and what was expected. The parser of the command line
-// stands behind it and is seen by options.cc and command.cc alone: its headers are slow to compile.
+// by its help. Errors say what was given and what was expected. The parser of the command line is
+// hidden: only options.cc and command.cc include its headers, which are slow to compile.
 #ifndef FAVOR_CLI_OPTIONS_H_
 #define FAVOR_CLI_OPTIONS_H_
 
@@ -22,7 +22,7 @@ class Option;
 
 namespace favor::cli {
 
-// One option, to say more about it where it is declared.
+// One option; its setters refine it where it is declared.
 class Option {
  public:
   Option& Required() {
@@ -34,14 +34,14 @@ class Option {
     shown_default_ = std::move(shown);
     return *this;
   }
-  // What help shows behind the name: N, FILE, a|b|c.
+  // What help shows after the name: N, FILE, a|b|c.
   Option& Placeholder(std::string shown) {
     placeholder_ = std::move(shown);
     return *this;
   }
 
   bool Given() const { return Times() > 0; }
-  int64_t Times() const;  // that it was given; of a list, how many values
+  int64_t Times() const;  // how often it was given; for a list, the number of values
   bool list() const { return list_; }
   bool required() const { return required_; }
   bool positional() const { return !names_[0].starts_with('-'); }
@@ -60,27 +60,27 @@ class Option {
   bool required_ = false, list_ = false;
 };
 
-constexpr const char* kUsualHeading = "Options";  // of help
+constexpr const char* kUsualHeading = "Options";  // of options in help, unless another is set
 
 struct Range {
   int64_t least, most;
 };
 
-// What stands behind an option that takes one of several names: all of them if they are few.
+// What help shows after an option that takes one of several names: all of them if they are few.
 std::string ChoicePlaceholder(std::span<const std::string_view> names);
 
 class Options {
  public:
   using Store = std::function<void(const std::string& text)>;
 
-  // Of the command or part `who`, such as "state append".
+  // The options of the command or part `who`, such as "state append".
   Options(CLI::App& app, std::string who);
   Options(const Options&) = delete;
   Options& operator=(const Options&) = delete;
 
   // `name` may hold several names, separated by commas; errors use the first.
   Option& Flag(const std::string& name, bool& value, const std::string& help);
-  // A whole number of `range`.
+  // A whole number within `range`.
   Option& Integer(const std::string& name, Range range, int64_t& value, const std::string& help);
   // A finite number.
   Option& Number(const std::string& name, double& value, const std::string& help);
@@ -106,8 +106,8 @@ class Options {
   // One of `names`, kept as it is.
   Option& Choice(const std::string& name, std::span<const std::string_view> names,
                  std::string& value, const std::string& help);
-  // Lists of these, separated by commas. Given again, they add to what stands there; every other
-  // option may be given once.
+  // Lists of these, separated by commas. A list that is given again adds to the first; every other
+  // option may be given only once.
   Option& Integers(const std::string& name, Range range, std::vector<int64_t>& values,
                    const std::string& help);
   Option& Choices(const std::string& name, std::span<const std::string_view> names,
@@ -117,23 +117,24 @@ class Options {
                const std::string& help);
   Option& Text(const std::string& name, std::optional<std::string>& text, const std::string& help);
 
-  // What the others are made of: the text of an option, or whether it was `--name` or `--no-name`.
+  // The general forms: `store` gets the text of an option, or whether it was `--name` or
+  // `--no-name`.
   Option& Value(const std::string& name, const Store& store, const std::string& help);
   // One of `names`, by its place among them.
   Option& Choice(const std::string& name, std::span<const std::string_view> names,
                  std::function<void(size_t)> store, const std::string& help);
   Option& Switch(const std::string& name, std::function<void(bool)> store, const std::string& help);
-  // An option that may stand without a value: then the text is empty.
+  // An option whose value may be left out: then the text is empty.
   Option& OptionalValue(const std::string& name, const Store& store, const std::string& help);
-  // Words without a name; from `least` to `most` of them.
+  // Positional words; from `least` to `most` of them.
   Option& Words(const std::string& name, Range count, std::vector<std::string>& words,
                 const std::string& help);
 
-  // The heading that options declared from here on stand under.
+  // Sets the heading in help of the options declared from here on.
   void Heading(std::string heading) { heading_ = std::move(heading); }
   const std::string& heading() const { return heading_; }
 
-  // "state append: --scale", as errors begin.
+  // "state append: --scale", the beginning of an error.
   std::string Who(const std::string& name) const { return who_ + ": " + name; }
   const std::deque<Option>& all() const { return options_; }
 
@@ -145,7 +146,7 @@ class Options {
 
   CLI::App& app_;
   std::string who_, heading_ = kUsualHeading;
-  std::deque<Option> options_;  // does not move what it holds
+  std::deque<Option> options_;  // a deque, because references to its elements stay valid
 };
 
 }  // namespace favor::cli

@@ -1,4 +1,4 @@
-// Parts of commands that have a file of their own.
+// Parts of commands that have their own file.
 #ifndef FAVOR_CLI_PARTS_H_
 #define FAVOR_CLI_PARTS_H_
 

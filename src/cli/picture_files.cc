@@ -10,7 +10,7 @@ PictureFiles::PictureFiles(const TrainedModel& run, std::string path, int64_t sa
     : path_(std::move(path)), shape_(run.shape), samples_(samples) {
   if (run.vocabulary->name() != "pixels") {
     Throw(ErrorCode::kInvalidOption, "generate: --png",
-          "given a model of {}, expected one of pixels", run.vocabulary->name());
+          "given a model of {}, expected a model of pixels", run.vocabulary->name());
   }
   if (shape_.empty()) {
     Throw(ErrorCode::kInvalidData, Printable(run.path),
@@ -21,8 +21,8 @@ PictureFiles::PictureFiles(const TrainedModel& run, std::string path, int64_t sa
   const auto size = data::PictureSize::Parse(shape_, pixels);
   if (!size) {
     Throw(ErrorCode::kInvalidData, Printable(run.path),
-          "damaged checkpoint: pictures of '{}', expected sizes of {} values", Printable(shape_),
-          pixels);
+          "damaged checkpoint: given pictures of '{}', expected a size of {} values",
+          Printable(shape_), pixels);
   }
   size_ = *size;
 }

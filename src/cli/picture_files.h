@@ -20,9 +20,9 @@ class PictureFiles {
   PictureFiles(const TrainedModel& run, std::string path, int64_t samples);
 
   const std::string& shape() const { return shape_; }  // "28 × 28 × 1"
-  int64_t Pixels() const { return size_.Pixels(); }    // tokens of a picture
+  int64_t Pixels() const { return size_.Pixels(); }    // tokens per picture
   std::string Path(int64_t sample) const;
-  // `tokens` are all of a picture's; the file appears whole.
+  // `tokens`: all tokens of one picture. The file appears whole or not at all.
   void Write(int64_t sample, std::span<const int32_t> tokens) const;
 
  private:

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kTask = "task:";  // generated data has no path
 
-// A file with the bytes of the run's own copy is the run's, whatever its path.
+// A file with the same bytes as the run's own copy counts as the run's, whatever its path.
 void TakeCopy(const std::string& folder, std::string_view name, const std::string& stored,
               std::string& given) {
   const auto copy = std::filesystem::path(folder) / name;
@@ -26,7 +26,7 @@ void TakeCopy(const std::string& folder, std::string_view name, const std::strin
   if (io::ReadRegularFile(given) == io::ReadRegularFile(copy.string())) given = stored;
 }
 
-// 0 stands for what follows from the data, which the stored config has.
+// Fills in values that follow from the data (0 or auto in `config`) from the stored config.
 void FillDerived(const RunConfig& stored, RunConfig& config) {
   const auto fill = [](int64_t from, int64_t& to) {
     if (to == 0) to = from;
@@ -48,10 +48,11 @@ void RunConfigOptions::AddPreset(Options& options) {
         fmt::format("{} {} × {}, {}", preset.name, preset.layers, preset.width, preset.heads));
   }
   options
-      .Choice("--preset", PresetNames(), preset_,
-              fmt::format("Sizes of the model, all but tiny of the Performers paper (layers × "
-                          "width, heads: {})",
-                          fmt::join(sizes, "; ")))
+      .Choice(
+          "--preset", PresetNames(), preset_,
+          fmt::format("Sizes of the model; all except tiny are the Performers paper's (layers × "
+                      "width, heads: {})",
+                      fmt::join(sizes, "; ")))
       .Default("tiny");
 }
 

@@ -14,7 +14,7 @@ class RunConfigOptions {
  public:
   // --preset, --config, and an option for every field.
   void Add(Options& options);
-  // Those of a model alone, with --vocab and --classes.
+  // Only the options of a model, with --vocab and --classes.
   void AddModel(Options& options);
 
   bool Given() const { return !preset_.empty() || !config_.empty() || fields_.Given(); }
@@ -22,7 +22,7 @@ class RunConfigOptions {
   // The config of a run that exists; throws if an option says otherwise. Paths are hints: the data
   // may be elsewhere now (DataHint), copies of the run's own tokenizer and list of names anywhere.
   RunConfig Agreeing(const RunConfig& stored, const std::string& folder) const;
-  // Where the data of that run is, if an option says so; else empty.
+  // Where the data of that run is, if an option says so; otherwise empty.
   std::string DataHint(const RunConfig& stored) const;
 
  private:

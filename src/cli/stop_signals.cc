@@ -12,7 +12,7 @@ void OnSignal(int signal) {
   int none = 0;
   if (received.compare_exchange_strong(none, signal)) return;
   std::signal(signal, SIG_DFL);
-  std::raise(signal);  // blocked until the handler returns
+  std::raise(signal);  // delivered when the handler returns
 }
 
 void Install(int signal, struct sigaction& before) {

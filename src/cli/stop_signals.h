@@ -7,12 +7,12 @@
 namespace favor::cli {
 
 // While it lives, the first SIGINT or SIGTERM is only remembered; a second one, of either kind,
-// ends the process at once. Signals that the process was started to ignore stay ignored. One at a
-// time.
+// ends the process at once. Signals that were ignored when the process started stay ignored. Only
+// one object may exist at a time.
 class StopSignals {
  public:
   StopSignals();
-  ~StopSignals();  // signals do what they did before
+  ~StopSignals();  // restores what signals did before
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 

@@ -56,7 +56,7 @@ std::shared_ptr<const LetterVocabulary> LettersOf(Alphabet alphabet) {
   static const auto protein = std::make_shared<const LetterVocabulary>(Name(Alphabet::kProtein),
                                                                        "ACDEFGHIKLMNPQRSTVWY"
                                                                        "BZXUO");
-  // The 4 bases, then IUPAC's letters for several: N any, R purine, Y pyrimidine, …
+  // The 4 bases, then the IUPAC codes for several bases: N any, R purine, Y pyrimidine, …
   static const auto dna = std::make_shared<const LetterVocabulary>(Name(Alphabet::kDna),
                                                                    "ACGT"
                                                                    "NRYSWKMBDHV");

@@ -10,12 +10,13 @@
 
 namespace favor::data {
 
-// One token per letter, in either case; then begin, end, hidden and padding.
+// One token per letter, upper or lower case; then begin, end, hidden and padding.
 class LetterVocabulary : public Vocabulary {
  public:
   LetterVocabulary(std::string_view name, std::string_view letters);
 
-  static constexpr uint8_t kNoLetter = 0x80;  // this bit is set in the codes of all other bytes
+  static constexpr uint8_t kNoLetter =
+      0x80;  // this bit is set in the codes of bytes that are not letters
   const std::array<uint8_t, 256>& codes() const { return codes_; }
   std::string_view letters() const { return letters_; }
 

@@ -22,7 +22,7 @@ void CheckFormat(const DataFormat& format) {
   }
 }
 
-// Options that a kind of data does not know are a mistake, not a detail. No kind: a generated task.
+// Refuses options that this kind of data does not have. No kind: a generated task.
 void CheckKind(std::optional<DataKind> kind, const std::string& source, const DataFormat& format) {
   const DataFormat standard;
   const auto only = [&](DataKind of, std::string_view option, bool given) {
@@ -54,11 +54,11 @@ bool EndsWith(const std::string& name, std::initializer_list<std::string_view> s
                              [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
 
-// Formats that are not read but look as if they were.
+// Refuses formats that favor does not read but that look like ones it does.
 void RefuseForeign(const std::string& source) {
   if (EndsWith(LowerName(source), {".fastq", ".fq"})) {
     Throw(ErrorCode::kInvalidData, Printable(source),
-          "is FASTQ by its name, expected FASTA: 'seqtk seq -A' makes one of the other");
+          "is FASTQ by its name, expected FASTA: 'seqtk seq -A' converts it");
   }
 }
 
@@ -66,13 +66,14 @@ void RefuseForeign(const std::string& source) {
 
 const BatchRequest& data::CheckedRequest(const BatchRequest& request) {
   if (request.index < 0 || request.batch < 1 || request.length < 1) {
-    Throw(ErrorCode::kInvalidOption, "batch", "asked for number {} of {} × {} tokens",
-          request.index, request.batch, request.length);
+    Throw(ErrorCode::kInvalidOption, "batch",
+          "given number {} of {} × {} tokens, expected 0 or more of at least 1 × 1", request.index,
+          request.batch, request.length);
   }
   return request;
 }
 
-// By the name of the file, or of the first of several; what is not known is text.
+// By the name of the file, or of the first of several; unknown names are text.
 DataKind KindOf(const std::string& source, const DataFormat& format) {
   if (format.kind != DataKind::kAuto) return format.kind;
   std::error_code ignored;

@@ -10,34 +10,34 @@
 
 namespace favor::data {
 
-constexpr int64_t kBlockTokens = 8192;  // of Division::Blocks
-constexpr int64_t kBlocksOfGroup = 20;  // one of them is held out
+constexpr int64_t kBlockTokens = 8192;  // tokens per block of Division::Blocks
+constexpr int64_t kBlocksOfGroup = 20;  // one block of each group is held out
 
-// By a hash of what a record holds.
+// The split of a record by a hash of what it holds.
 Split SplitOf(uint64_t hash, const DataFormat& format);
 
-// By place in a stream of tokens.
+// Divides a stream of tokens by place.
 class Division {
  public:
   // A run of tokens of one split.
   struct Run {
     Split split;
-    int64_t end;  // the first token behind it
+    int64_t end;  // the first token after it
   };
 
-  // The end is held out: first the part to validate, then the part to test. Throws kInvalidData,
-  // naming `source`, if a part that was asked for has no token.
+  // The end is held out: first the valid part, then the test part. Throws kInvalidData, naming
+  // `source`, if a requested part has no token.
   static Division Place(const std::string& source, int64_t tokens, const DataFormat& format);
-  // One block in twenty, drawn for each twenty, is held out, to validate and to test in turn.
+  // One block in twenty, drawn within each twenty, is held out, alternately for valid and test.
   // Throws kInvalidData for fewer than 40 blocks, and kInvalidOption for shares other than the
   // default.
   static Division Blocks(const std::string& source, int64_t tokens, const DataFormat& format);
 
-  // By place: where train, valid and test end.
+  // Where train, valid and test end, if divided by place.
   const std::array<int64_t, 3>& ends() const { return ends_; }
-  // The split of token `at`, and up to where it surely reaches.
+  // The split of token `at`, and a place up to which it surely reaches.
   Run At(int64_t at) const;
-  static Split SplitOfBlock(int64_t block);  // by its number
+  static Split SplitOfBlock(int64_t block);  // `block`: its number
 
  private:
   Division() = default;

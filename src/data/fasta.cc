@@ -43,7 +43,7 @@ void FastaReader::BeginRecord(FastaRecord& record) {
   if (header_.ends_with('\r')) header_.pop_back();
   if (header_.find('\r') != std::string::npos) {
     Throw(ErrorCode::kInvalidData, Printable(stream_.name()),
-          "line {}, column {}: a carriage return inside of a line", header_line_,
+          "line {}, column {}: a carriage return inside a line", header_line_,
           header_.find('\r') + 1);
   }
   record.name = FirstWord(std::string_view(header_).substr(1));
@@ -63,7 +63,7 @@ void FastaReader::EndRecord(const FastaRecord& record) const {
   }
 }
 
-// The fast path: a piece of a line with letters alone.
+// The fast path: a piece of a line that holds only letters.
 void FastaReader::Letters(std::string_view piece, FastaRecord& record) {
   const size_t before = record.tokens.size();
   if (before + piece.size() > kLongestRecord)
@@ -89,14 +89,14 @@ void FastaReader::OddLetters(std::string_view piece, FastaRecord& record) {
     const uint8_t code = alphabet_.codes()[static_cast<unsigned char>(c)];
     if (returned_) {
       --column_;
-      Fail(record.name, "a carriage return inside of a line");
+      Fail(record.name, "a carriage return inside a line");
     }
     if (c == '\r') {
       returned_ = true;
     } else if (c == '*' && !stopped_) {
       stopped_ = true;
     } else if (c != ' ' && c != '\t') {
-      if (stopped_) Fail(record.name, "more behind '*', which ends a sequence");
+      if (stopped_) Fail(record.name, "more after '*', which ends a sequence");
       if (code == LetterVocabulary::kNoLetter) {
         Fail(record.name,
              fmt::format("given '{}', expected a letter of the {} alphabet ({})",
@@ -109,7 +109,7 @@ void FastaReader::OddLetters(std::string_view piece, FastaRecord& record) {
 }
 
 bool FastaReader::Next(FastaRecord& record) {
-  bool open = seen_header_;  // its header was the end of the record before
+  bool open = seen_header_;  // the header was read at the end of the previous record
   if (open) BeginRecord(record);
   for (;;) {
     if (rest_.empty()) rest_ = stream_.Next();

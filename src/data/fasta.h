@@ -14,12 +14,12 @@ namespace favor::data {
 
 struct FastaRecord {
   std::string name;             // the first word of the header
-  int64_t line = 0;             // of the header, from 1
+  int64_t line = 0;             // line of the header, from 1
   std::vector<uint8_t> tokens;  // at least one
 };
 
-// One record at a time, from a stream of any size. Windows' line ends, blank lines, spaces and a
-// last '*' (the end of a translation) are read over; anything else that is no letter is refused
+// Reads one record at a time, from a stream of any size. Windows line ends, blank lines, spaces and
+// a final '*' (the end of a translation) are skipped; anything else that is not a letter is refused
 // with record, line and column.
 class FastaReader {
  public:
@@ -41,11 +41,12 @@ class FastaReader {
 
   io::ByteStream& stream_;
   const LetterVocabulary& alphabet_;
-  std::string_view rest_;  // of the piece being read
-  std::string header_;     // of the record that comes next
+  std::string_view rest_;  // rest of the piece being read
+  std::string header_;     // header of the next record
   Place place_ = Place::kLineStart;
   int64_t line_ = 1, column_ = 1, header_line_ = 0;
-  bool seen_header_ = false, stopped_ = false, returned_ = false;  // behind a '*', a '\r'
+  bool seen_header_ = false, stopped_ = false,
+       returned_ = false;  // stopped_: after a '*'; returned_: after a '\r'
 };
 
 }  // namespace favor::data

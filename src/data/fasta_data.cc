@@ -13,7 +13,7 @@
 namespace favor::data {
 namespace {
 
-// Of a record's name in one of the files: names need not differ between files.
+// A hash of a record's name and its file: names need not differ between files.
 uint64_t HashOfName(const std::string& name, size_t file) {
   Hasher hasher;
   hasher.Add(std::as_bytes(std::span(name)));
@@ -30,7 +30,7 @@ void ForEachRecord(const InputFiles& files, const LetterVocabulary& alphabet, co
   }
 }
 
-// One name a line.
+// Reads a list of names, one per line.
 std::set<std::string> ReadNames(const std::string& path) {
   std::set<std::string> names;
   const std::string text = io::ReadRegularFile(path);
@@ -58,13 +58,13 @@ std::unordered_set<uint64_t> HeldOut(const InputFiles& files, const std::string&
   });
   if (!missing.empty()) {
     Throw(ErrorCode::kInvalidData, Printable(list),
-          "names '{}', which is no record of '{}' ({} of {} names are not there)",
+          "names '{}', which is not a record of '{}' ({} of {} names are not there)",
           Printable(*missing.begin()), Printable(path), missing.size(), names.size());
   }
   return hashes;
 }
 
-// Hashes of names say that one stands twice in a file; another reading says which.
+// Equal hashes say that some name occurs twice in a file; reading it again finds out which.
 void RefuseTwins(const InputFiles& files, const LetterVocabulary& alphabet,
                  std::vector<uint64_t> hashes) {
   std::ranges::sort(hashes);
@@ -84,10 +84,10 @@ void RefuseTwins(const InputFiles& files, const LetterVocabulary& alphabet,
   });
 }
 
-// The letters of DNA are amino acids too: a file that has no others is hardly one of proteins.
+// The letters of DNA are amino acids too: a file that has no others is hardly a file of proteins.
 void RefuseDna(const std::string& path, const std::vector<int64_t>& counts,
                const LetterVocabulary& alphabet) {
-  constexpr int64_t kTelling = 100;  // letters
+  constexpr int64_t kTelling = 100;  // a file with fewer letters is not judged
   int64_t all = 0, others = 0, rarest = INT64_MAX;
   for (size_t i = 0; i < alphabet.letters().size(); ++i) {
     const char letter = alphabet.letters()[i];
@@ -98,17 +98,17 @@ void RefuseDna(const std::string& path, const std::vector<int64_t>& counts,
   }
   if (all < kTelling || others > 0 || rarest < all / 50) return;
   Throw(ErrorCode::kInvalidData, Printable(path),
-        "has no letters but A, C, G, T and N and is read as protein, expected alphabet dna");
+        "has only the letters A, C, G, T and N and is read as protein, expected alphabet dna");
 }
 
-// Records that are few and long say little when they are divided as a whole.
+// If records are few and long, splits of whole records are too uneven to say much.
 constexpr int64_t kFewRecords = 200;
 
 struct Size {
   int64_t records = 0, tokens = 0;
 };
 
-// What one reading of the files gives.
+// Reads the files and writes their records to splits.
 class FastaStore {
  public:
   FastaStore(const std::string& path, const InputFiles& files, const DataOptions& options,
@@ -117,7 +117,7 @@ class FastaStore {
     if (!format_.held_out.empty()) held_out_ = HeldOut(files, path, format_.held_out, alphabet);
   }
 
-  // By what records hold.
+  // Divided by what records hold.
   RecordWriter ByRecords() {
     RecordWriter writer(End());
     Read([&](const FastaRecord& record,
@@ -125,7 +125,7 @@ class FastaStore {
          writer);
     return writer;
   }
-  // By place in all that is not held out by name.
+  // Divided by place in all records that are not held out by name.
   RecordWriter ByPlace(bool blocks) {
     if (size_.records == 0) {
       RecordWriter ignored(End());
@@ -138,7 +138,8 @@ class FastaStore {
     Read([&](const FastaRecord& record, uint64_t) { writer.Add(division, record.tokens); }, writer);
     return writer;
   }
-  const Size& size() const { return size_; }  // of what was read last and is not held out by name
+  // The size of what was read last, without records that are held out by name.
+  const Size& size() const { return size_; }
 
  private:
   std::optional<int32_t> End() const {

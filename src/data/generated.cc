@@ -35,7 +35,7 @@ std::vector<int32_t> Drawer::Different(int64_t count, int64_t total) {
 
 namespace {
 
-constexpr int64_t kEvalExamples = 4096;  // of a split, though one could draw for ever
+constexpr int64_t kEvalExamples = 4096;  // examples per split, though any number could be drawn
 
 std::string Who(const GeneratedTask& task) { return fmt::format("task:{}", task.name); }
 
@@ -49,7 +49,7 @@ const GeneratedTask& FindTask(const std::string& name) {
         Suggest(name, names));
 }
 
-// "key=value".
+// Parses "key=value".
 void SetValue(const GeneratedTask& task, const std::string& text, TaskValues& values) {
   const size_t equals = text.find('=');
   const std::string key = text.substr(0, equals);
@@ -140,7 +140,7 @@ class Generated : public Dataset {
   std::shared_ptr<const Vocabulary> vocabulary_;
 };
 
-// "copy,length=32": the task and its values.
+// Parses "copy,length=32" into the task and its values.
 std::pair<const GeneratedTask&, TaskValues> ParseTask(const std::string& name) {
   std::vector<std::string> parts(1);
   for (const char c : name) {
@@ -157,7 +157,7 @@ std::pair<const GeneratedTask&, TaskValues> ParseTask(const std::string& name) {
   for (size_t i = 1; i < parts.size(); ++i) {
     SetValue(task, parts[i], values);
     if (const std::string key = parts[i].substr(0, parts[i].find('=')); !given.insert(key).second)
-      Throw(ErrorCode::kInvalidOption, Who(task), "the key '{}' stands twice", key);
+      Throw(ErrorCode::kInvalidOption, Who(task), "given the key '{}' twice, expected once", key);
   }
   return {task, values};
 }

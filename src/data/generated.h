@@ -1,4 +1,4 @@
-// Tasks that are drawn instead of read: each file of tasks/ is one.
+// Tasks whose data is drawn instead of read: each file of tasks/ is one.
 #ifndef FAVOR_DATA_GENERATED_H_
 #define FAVOR_DATA_GENERATED_H_
 
@@ -27,15 +27,15 @@ struct TaskShape {
 
 struct Example {
   std::vector<int32_t> tokens;   // at most TaskShape::length
-  std::vector<int32_t> targets;  // as many; unused by classifiers
-  int32_t label = 0;             // of classifiers
+  std::vector<int32_t> targets;  // one per token; unused by classifiers
+  int32_t label = 0;             // the class, for classifiers
 };
 
 struct GeneratedTask {
   std::string_view name, summary;
   Task task;  // kCausal or kClassify
   std::vector<TaskParameter> parameters;
-  TaskShape (*shape)(const TaskValues& values);  // throws where values do not fit each other
+  TaskShape (*shape)(const TaskValues& values);  // throws if values do not fit each other
   Example (*draw)(const TaskValues& values, Split split, const RandomStream& stream);
 };
 std::span<const GeneratedTask> GeneratedTasks();

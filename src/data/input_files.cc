@@ -47,7 +47,7 @@ std::vector<std::string> FileNames(const std::string& source) {
   std::error_code ignored;
   if (source == io::kStandardInput) return {source};
   if (fs::is_directory(source, ignored)) return FilesIn(source);
-  // A name with a comma in it may be one file.
+  // A name with a comma may also be a single file.
   if (fs::exists(source, ignored) || source.find(',') == std::string::npos) return {source};
   std::vector<std::string> files;
   for (size_t begin = 0; begin <= source.size();) {

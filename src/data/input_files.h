@@ -1,4 +1,4 @@
-// The files behind one name of data: a file, several with commas between them, all of a folder, or
+// The files that one name of data stands for: a file, several separated by commas, a folder, or
 // standard input ("-"), which is kept in a scratch file because data is read more than once.
 #ifndef FAVOR_DATA_INPUT_FILES_H_
 #define FAVOR_DATA_INPUT_FILES_H_
@@ -14,7 +14,7 @@
 namespace favor::data {
 
 // The files' names, those of folders in alphabetical order; hidden files are left out. Throws kIo
-// if a file or folder is not there, and kInvalidData for an empty folder or one in a folder.
+// if a file or folder does not exist, and kInvalidData for an empty folder or nested folders.
 std::vector<std::string> FileNames(const std::string& source);
 
 class InputFiles {
@@ -22,9 +22,9 @@ class InputFiles {
   explicit InputFiles(const std::string& source);
 
   const std::vector<std::string>& names() const { return names_; }
-  // From the beginning, expanded if it is compressed.
+  // Reads a file from the beginning, expanded if it is compressed.
   io::ByteStream Open(size_t index) const;
-  // What all of them hold, one after the other, to be read by place.
+  // The contents of all files, one after the other, to be read by place.
   std::shared_ptr<const io::InputFile> Plain() const;
 
  private:

@@ -5,7 +5,7 @@
 namespace favor::data {
 namespace {
 
-// Token `place` of a batch, number i of its sequence.
+// Masks token `place` of a batch, which is number i of its sequence.
 void MaskToken(const RandomStream& stream, uint64_t i, size_t place, const MaskTokens& tokens,
                Batch& batch) {
   constexpr double kAsked = 0.15, kHidden = 0.8, kReplaced = 0.1;

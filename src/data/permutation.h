@@ -1,5 +1,5 @@
 // An order of 0 … count − 1 that is a pure function of a stream: nothing is stored, any place can
-// be asked for.
+// be computed directly.
 #ifndef FAVOR_DATA_PERMUTATION_H_
 #define FAVOR_DATA_PERMUTATION_H_
 
@@ -10,8 +10,8 @@
 
 namespace favor::data {
 
-// A Feistel network of four rounds on the smallest even number of bits that holds `count`; what
-// falls outside goes round again (at most four times on average).
+// A Feistel network of four rounds on the smallest even number of bits that holds `count`; a result
+// outside 0 … count − 1 is permuted again (at most four times on average).
 class Permutation {
  public:
   Permutation(const RandomStream& stream, int64_t count)

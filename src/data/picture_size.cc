@@ -24,7 +24,7 @@ std::optional<PictureSize> PictureSize::Parse(std::string_view text, int64_t pix
     if (!text.starts_with(kTimes)) return std::nullopt;
     text.remove_prefix(kTimes.size());
   }
-  // Divided, since the product of three sizes might overflow.
+  // By division, since the product of three sizes might overflow.
   if (sizes.size() != 3 || (sizes[2] != 1 && sizes[2] != 3) || pixels % sizes[2] != 0 ||
       pixels / sizes[2] % sizes[1] != 0 || pixels / sizes[2] / sizes[1] != sizes[0])
     return std::nullopt;

@@ -15,7 +15,7 @@ struct PictureSize {
   bool operator==(const PictureSize&) const = default;
   int64_t Pixels() const { return height * width * channels; }
   std::string Text() const;  // "28 × 28 × 1", as Dataset::Shape and checkpoints have it
-  // None if the text is another, or the sizes do not make pictures of `pixels` values, grey or RGB.
+  // Empty if the text is not such a size, or not one of grey or RGB pictures of `pixels` values.
   static std::optional<PictureSize> Parse(std::string_view text, int64_t pixels);
 };
 

@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Takes pictures one at a time and divides them by what they hold, or by place: the last ones are
-// held out, which keeps apart what stands together, such as pieces of one photograph.
+// Takes pictures one at a time and divides them by what they hold, or by place: then the last ones
+// are held out, which keeps neighbours, such as pieces of one photograph, in one split.
 class PictureWriter {
  public:
   PictureWriter(const std::string& path, int64_t pictures, const DataFormat& format)
@@ -74,7 +74,7 @@ std::unique_ptr<Dataset> OpenFiles(const std::string& path, const std::vector<st
   return writer.Finish(path, options, size);
 }
 
-// The pictures of a folder by name; whatever else lies there is a mistake of someone.
+// The pictures of a folder by name; anything else in it is an error.
 std::vector<std::string> PicturesIn(const std::string& folder) {
   std::vector<std::string> files = FileNames(folder);
   std::error_code error;
@@ -83,7 +83,7 @@ std::vector<std::string> PicturesIn(const std::string& folder) {
     std::ranges::transform(extension, extension.begin(),
                            [](unsigned char c) { return std::tolower(c); });
     if (extension != ".png" || !fs::is_regular_file(file, error)) {
-      Throw(ErrorCode::kInvalidData, Printable(folder), "holds '{}', expected PNG files alone",
+      Throw(ErrorCode::kInvalidData, Printable(folder), "holds '{}', expected only PNG files",
             Printable(fs::path(file).filename().string()));
     }
   }

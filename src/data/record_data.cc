@@ -1,5 +1,5 @@
 // Sequences that are records, or pieces of records: proteins, pictures. Training goes through all
-// records in an order that is drawn anew for each round; evaluation has one order for ever.
+// records in an order that is drawn anew for each round; evaluation always uses the same order.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -28,16 +28,18 @@ class RecordData : public StoredData {
   int64_t Length(int64_t asked) const override {
     for (const Split split : {Split::kTrain, Split::kValid}) {
       if (Part(split).records() == 0) {
-        Throw(ErrorCode::kInvalidData, Printable(stored_.source),
-              "the {} split holds no record: more records, other shares, or another split_by are "
-              "needed",
-              Name(split));
+        Throw(
+            ErrorCode::kInvalidData, Printable(stored_.source),
+            "the {} split holds no record, expected at least one: give more records, other shares "
+            "or another split_by",
+            Name(split));
       }
     }
     if (stored_.length == 0) return asked == 0 ? kDefaultLength : asked;
     if (asked != 0 && asked != stored_.length) {
-      Throw(ErrorCode::kInvalidOption, "length", "given {}, expected {}: so long is each of '{}'",
-            asked, stored_.length, Printable(stored_.source));
+      Throw(ErrorCode::kInvalidOption, "length",
+            "given {}, expected {}, the length of each sequence of '{}'", asked, stored_.length,
+            Printable(stored_.source));
     }
     return stored_.length;
   }
@@ -82,7 +84,7 @@ class RecordData : public StoredData {
   // Targets of a record of `tokens` tokens.
   int64_t Targets(int64_t tokens) const { return tokens + (causal() && special_.end ? 1 : 0); }
 
-  // Sums of the pieces of records, of all parts of a split; crops alone.
+  // Running sums of the numbers of pieces of records, over all parts of a split; only for crops.
   std::shared_ptr<const std::vector<int64_t>> PieceEnds(Split split, int64_t length) const {
     const std::lock_guard lock(mutex_);
     auto& ends = piece_ends_[{split, length}];
@@ -126,12 +128,12 @@ class RecordData : public StoredData {
     Throw(ErrorCode::kInvalidOption, "batch", "beyond the end of the {} split", Name(split));
   }
 
-  // causal: "<begin> a b c" is asked for "a b c <end>". masked: "a b c".
+  // causal: the targets of "<begin> a b c" are "a b c <end>". masked: the row is "a b c".
   Batch Rows(Split split, const std::vector<Piece>& pieces, const BatchRequest& request) const {
     const auto length = static_cast<size_t>(request.length);
     Batch batch{.batch = std::ssize(pieces), .length = request.length};
     for (const Piece& piece : pieces) {
-      // Tokens that are asked for, and the one before them.
+      // The targets; causal rows then get the token before them.
       std::vector<int32_t> row = piece.part->Record(piece.record, piece.first, request.length);
       if (causal()) {
         std::vector<int32_t> targets = row;
@@ -146,7 +148,7 @@ class RecordData : public StoredData {
       const size_t used = row.size();
       row.resize(length, special_.padding);
       batch.tokens.insert(batch.tokens.end(), row.begin(), row.end());
-      // What comes after all targets is seen by none of them: causal batches need no mask.
+      // No target sees the padding, which comes after all of them: causal batches need no mask.
       if (!causal()) {
         batch.mask.insert(batch.mask.end(), used, 1.0f);
         batch.mask.insert(batch.mask.end(), length - used, 0.0f);

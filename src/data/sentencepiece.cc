@@ -106,8 +106,8 @@ class SentencePieceVocabulary : public Vocabulary {
     return text;
   }
 
-  // A literal U+2581 would come back as a space: in exact models it is three bytes. A 0 would end
-  // keys in SentencePiece's tries.
+  // A literal U+2581 would be decoded as a space: exact models encode it as three bytes. A 0 would
+  // end keys in SentencePiece's tries.
   void EncodeCut(std::string_view text, const std::string& who,
                  std::vector<int32_t>& tokens) const {
     while (!text.empty()) {
@@ -141,8 +141,8 @@ class SentencePieceVocabulary : public Vocabulary {
   sentencepiece::SentencePieceProcessor processor_;
   std::string fingerprint_;
   bool exact_ = false, dummy_prefix_ = false;
-  std::vector<std::string> texts_, shown_;  // of each piece
-  std::array<int32_t, 256> bytes_{};        // the token of each byte, or of what is unknown
+  std::vector<std::string> texts_, shown_;  // one per piece
+  std::array<int32_t, 256> bytes_{};        // the token of each byte, or the unknown token
 };
 
 }  // namespace

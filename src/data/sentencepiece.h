@@ -12,8 +12,8 @@
 namespace favor::data {
 
 // Tokens are those of the model, one that hides a piece, and padding. Models of TrainSentencePiece
-// give every text in UTF-8 back byte by byte; models from elsewhere may normalise it first. Throws
-// kIo or kInvalidData.
+// reproduce every text in UTF-8 byte by byte; other models may normalise it first. Throws kIo or
+// kInvalidData.
 std::shared_ptr<const Vocabulary> OpenSentencePiece(const std::string& path);
 // The bytes of a model; `name` stands for the path in errors.
 std::shared_ptr<const Vocabulary> ParseSentencePiece(std::string_view bytes,
@@ -21,21 +21,21 @@ std::shared_ptr<const Vocabulary> ParseSentencePiece(std::string_view bytes,
 
 struct SentencePieceTraining {
   std::string source;    // text, also as .gz
-  int64_t vocab = 8000;  // pieces; fewer where the text has no more
+  int64_t vocab = 8000;  // pieces; fewer if the text has no more
   std::string out;       // the model's file
-  // Of a longer text, parts of 1 MiB spread evenly over it are learned from. Training takes some 25
-  // bytes of memory for each.
+  // If the text is longer, training uses parts of 1 MiB spread evenly over it. It takes about 25
+  // bytes of memory per byte of text.
   int64_t most_bytes = 16 << 20;
 };
 
 struct SentencePieceResult {
   int64_t pieces = 0;
-  int64_t bytes = 0;     // of the text that was learned from
-  SplitSummary summary;  // of the same, in pieces
+  int64_t bytes = 0;     // bytes of the text that was used
+  SplitSummary summary;  // the same text in pieces
 };
 
-// A unigram model with all 256 bytes as pieces, for characters that are too rare for their own. The
-// same text gives the same model for any number of threads.
+// Trains a unigram model with all 256 bytes as pieces, for characters that are too rare for their
+// own piece. The same text gives the same model for any number of threads.
 SentencePieceResult TrainSentencePiece(const SentencePieceTraining& training);
 
 }  // namespace favor::data

@@ -1,4 +1,4 @@
-// SentencePiece tells what it does on stderr unless it is asked not to.
+// SentencePiece logs to stderr unless it is told not to.
 #ifndef FAVOR_DATA_SENTENCEPIECE_LOG_H_
 #define FAVOR_DATA_SENTENCEPIECE_LOG_H_
 

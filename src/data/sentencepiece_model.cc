@@ -17,7 +17,7 @@ constexpr size_t kMostPieces = 1 << 22;
 constexpr size_t kLongestPiece = 4096;
 constexpr int kLongestRule = 256;
 constexpr size_t kLongestReplacement = 256;
-// SentencePiece keeps matches in arrays of fixed size and reads as many as there were.
+// SentencePiece keeps matches in arrays of fixed size, but reads back as many as it found.
 constexpr int kMostRuleMatches = 32;
 constexpr size_t kMostSymbolMatches = 64;
 
@@ -166,11 +166,11 @@ class ModelReader {
           Fail(fmt::format("'{}' as a byte", Printable(piece.text)));
       }
     }
-    if (unknown != 1) Fail(fmt::format("{} pieces for what is unknown", unknown));
+    if (unknown != 1) Fail(fmt::format("{} unknown pieces, expected one", unknown));
     if (fallback != (model_.byte_fallback ? 256 : 0)) Fail(fmt::format("{} bytes", fallback));
   }
 
-  // In order, each symbol follows those that it begins with.
+  // In sorted order, each symbol follows those that it begins with.
   void CheckSymbols() const {
     std::set<std::string_view> symbols;
     for (const Piece& piece : model_.pieces) {
@@ -184,10 +184,10 @@ class ModelReader {
     }
   }
 
-  // 4 bytes: the size of a trie. The trie, a double array of 4-byte units. What it replaces by:
-  // texts, each with a 0 behind it. A unit of the trie holds, from the lowest bit, a label (8
-  // bits), whether a value follows, how its offset is scaled, and the offset; values have the
-  // highest bit. No text that is encoded has a 0, so that label is not followed.
+  // The rules are 4 bytes with the size of a trie; the trie, a double array of 4-byte units; and
+  // the replacements, texts that each end with a 0. A unit of the trie holds, from the lowest bit,
+  // a label (8 bits), whether a value follows, how its offset is scaled, and the offset; values
+  // have the highest bit. No text that is encoded has a 0, so that label is not followed.
   void CheckRules() const {
     uint32_t trie_bytes = 0;
     std::string_view rest = model_.rules;
@@ -205,15 +205,15 @@ class ModelReader {
   struct Rules {
     std::span<const uint32_t> units;
     std::string_view replacements;
-    std::span<int> matches;  // from a unit on, the most on any way; -1: not known yet
+    std::span<int> matches;  // most matches on any path from a unit on; -1: not known yet
   };
 
   int FollowRules(const Rules& rules, size_t at, int depth) const {
-    if (rules.matches[at] >= 0) return rules.matches[at];  // ways may join again
-    if (depth > kLongestRule) Fail("a rule of normalisation without end");
+    if (rules.matches[at] >= 0) return rules.matches[at];  // paths may join again
+    if (depth > kLongestRule) Fail("an endless rule of normalisation");
     const uint32_t unit = rules.units[at];
     const size_t children = at ^ ((unit >> 10) << ((unit & (1u << 9)) >> 6));
-    // Exclusive or with a label gives a child's place, with none the value's.
+    // The place of a child is `children` xor its label; that of the value is `children` itself.
     if ((children | 0xff) >= rules.units.size()) Fail("rules of normalisation point outside");
     const bool match = depth > 0 && (unit & (1u << 8)) != 0;
     if (match) {

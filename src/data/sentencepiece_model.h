@@ -22,12 +22,12 @@ struct PieceModel {
   std::vector<Piece> pieces;
   uint64_t algorithm = 1;  // unigram, byte pairs, words, characters
   bool byte_fallback = false;
-  bool space_behind = false;  // spaces belong to the word in front of them
+  bool space_behind = false;  // spaces belong to the word before them
   // How text is normalised.
-  std::string_view rules;  // a trie and what it replaces by; empty: text is left as it is
+  std::string_view rules;  // a trie and its replacements; empty: text is left as it is
   bool dummy_prefix = true, remove_extra_spaces = true, escape_spaces = true;
 
-  // Whether pieces of any text, one after the other, are that text.
+  // Whether the pieces of any text, concatenated, are that text.
   bool Exact() const {
     return byte_fallback && rules.empty() && !dummy_prefix && !remove_extra_spaces && escape_spaces;
   }
@@ -36,7 +36,7 @@ struct PieceModel {
 // Views point into `bytes`. Throws kInvalidData.
 PieceModel ParsePieceModel(std::string_view bytes, const std::string& name);
 
-// A model file with what the model has and nothing else.
+// A model file with the fields of `model` and nothing else.
 std::string SerializePieceModel(const PieceModel& model);
 
 }  // namespace favor::data

@@ -1,5 +1,5 @@
-// Learning pieces from text. SentencePiece ends the process where its training goes wrong, so what
-// it is given is made such that it cannot.
+// Learns pieces from text. SentencePiece ends the process if its training fails, so it only gets
+// input on which it cannot fail.
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
@@ -19,15 +19,15 @@
 namespace favor::data {
 namespace {
 
-constexpr int64_t kMetaPieces = 257;  // the bytes, and what is unknown
-constexpr double kCoverage = 0.9995;  // of characters by pieces of their own
-// SentencePiece divides its work by the number of threads, and sums of floats follow: a fixed
+constexpr int64_t kMetaPieces = 257;  // the bytes, and the unknown piece
+constexpr double kCoverage = 0.9995;  // share of characters whose kind gets its own piece
+// SentencePiece divides its work, and with it sums of floats, by the number of threads: a fixed
 // number gives the same model everywhere.
 constexpr int kThreads = 16;
 // Likelihoods of longer sentences overflow.
 constexpr size_t kLongestSentence = 1024;
-// The trainer drops pieces that it expects less than half a time; of a text with few sentences
-// these may be all.
+// The trainer drops pieces whose expected count is below one half; with few sentences these may be
+// all pieces.
 constexpr size_t kFewestSentences = 1000;
 
 struct Part {
@@ -54,8 +54,8 @@ std::vector<Part> Sample(const io::InputFile& file, int64_t most_bytes) {
   return parts;
 }
 
-// Sentences of a text: without controls and without the two characters that SentencePiece reserves
-// for itself, and none too long.
+// The sentences of a text, without control characters and the two characters that SentencePiece
+// reserves for itself, and none too long.
 class Sentences : public sentencepiece::SentenceIterator {
  public:
   void Add(std::string_view text) {
@@ -79,7 +79,7 @@ class Sentences : public sentencepiece::SentenceIterator {
   }
   bool empty() const { return sentences_.empty(); }
 
-  // Characters that get a piece of their own, as the trainer counts them.
+  // The number of characters that get their own piece, as the trainer counts them.
   int64_t Characters() const {
     std::vector<int64_t> counts;
     for (const auto& [code, count] : counts_) counts.push_back(count);
@@ -95,7 +95,7 @@ class Sentences : public sentencepiece::SentenceIterator {
     return characters;
   }
 
-  // Over all sentences, several times where they are few.
+  // Visits all sentences, several times if they are few.
   bool done() const override {
     return round_ * sentences_.size() >= kFewestSentences && round_ > 0;
   }
@@ -121,8 +121,8 @@ class Sentences : public sentencepiece::SentenceIterator {
 };
 
 std::string Train(Sentences& sentences, int64_t vocab, const std::string& who) {
-  // Seeds: candidates from which training prunes a quarter at a time. The usual million costs many
-  // rounds more where few are wanted.
+  // Seeds are candidates, of which training prunes a quarter at a time. The usual million costs
+  // many more rounds if few pieces are wanted.
   const std::unordered_map<std::string, std::string> options = {
       {"model_type", "unigram"},
       {"vocab_size", std::to_string(vocab)},
@@ -154,7 +154,7 @@ std::string Train(Sentences& sentences, int64_t vocab, const std::string& who) {
 }  // namespace
 
 void QuietSentencePiece() {
-  // The level is set while options are read; training itself then lacks an input and fails.
+  // The log level is set while options are read; the training itself has no input and fails.
   static std::once_flag once;
   std::call_once(once, [] {
     const std::unordered_map<std::string, std::string> level = {{"minloglevel", "3"}};

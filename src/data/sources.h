@@ -1,4 +1,4 @@
-// The kinds of data behind OpenData.
+// The kinds of data that OpenData opens.
 #ifndef FAVOR_DATA_SOURCES_H_
 #define FAVOR_DATA_SOURCES_H_
 
@@ -10,12 +10,12 @@
 
 namespace favor::data {
 
-// Throws where a request asks for nothing.
+// Throws if a request is empty or negative.
 const BatchRequest& CheckedRequest(const BatchRequest& request);
 
 // Sequences are windows of a stream.
 std::unique_ptr<Dataset> MakeStreamData(Stored stored);
-// Sequences are records, each behind a begin token and cut at the length.
+// Sequences are records, each after a begin token and cut at the length.
 std::unique_ptr<Dataset> MakeRecordData(Stored stored);
 
 std::unique_ptr<Dataset> OpenText(const std::string& path, const DataOptions& options);
@@ -23,7 +23,7 @@ std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& o
 // A PNG file, a folder of them, or an npy of bytes [pictures, height, width(, channels)].
 std::unique_ptr<Dataset> OpenPictures(const std::string& path, const DataOptions& options);
 
-// "copy,length=32,symbols=16" and its like.
+// A generated task, such as "copy,length=32,symbols=16".
 std::unique_ptr<Dataset> OpenGenerated(const std::string& name, const DataOptions& options);
 std::shared_ptr<const Vocabulary> GeneratedVocabulary(const std::string& name);
 

@@ -14,7 +14,7 @@ StoredData::StoredData(Stored stored) : stored_(std::move(stored)) {
   std::partial_sum(stored_.train_counts.begin(),
                    stored_.train_counts.begin() + static_cast<std::ptrdiff_t>(ordinary),
                    reached_.begin());
-  // Data that is only evaluated may have no train split: then all tokens replace alike.
+  // Data that is only evaluated may have no train split: then all replacements are equally likely.
   if (reached_.back() == 0) std::iota(reached_.begin(), reached_.end(), 1);
 }
 

@@ -1,4 +1,4 @@
-// What kinds of data whose tokens lie on disk have in common.
+// What all kinds of data with tokens on disk have in common.
 #ifndef FAVOR_DATA_STORED_DATA_H_
 #define FAVOR_DATA_STORED_DATA_H_
 
@@ -17,13 +17,13 @@ struct Stored {
   std::string source;  // for errors
   DataOptions options;
   std::shared_ptr<const Vocabulary> vocabulary;
-  std::string_view unit;  // that a token stands for
+  std::string_view unit;  // what a token stands for
   StoredSplits splits;
   std::string fingerprint, content;
   SplitRule split_by = SplitRule::kRecords;
-  std::string shape;                  // of pictures
-  std::vector<int64_t> train_counts;  // of each token
-  int64_t length = 0;                 // of every sequence; 0: the caller's choice
+  std::string shape;                  // size of pictures
+  std::vector<int64_t> train_counts;  // how often each token occurs in the train split
+  int64_t length = 0;                 // length of every sequence; 0: the caller's choice
 };
 
 class StoredData : public Dataset {
@@ -46,16 +46,17 @@ class StoredData : public Dataset {
   const StoredSplit& Part(Split split) const { return stored_.splits[static_cast<size_t>(split)]; }
   // The parts that make up a split: one, or all of them for kAll.
   std::span<const StoredSplit> Parts(Split split) const;
-  // Number `place` of the `count` sequences of a split in the order in which they are evaluated.
+  // The sequence that comes as number `place` when the `count` sequences of a split are evaluated.
   static int64_t InOrder(Split split, int64_t place, int64_t count);
-  // Hides tokens of a batch that holds the sequences of a request. By the number of a sequence:
-  // masks do not depend on how many share a batch.
+  // Hides tokens of a batch that holds the sequences of a request. A mask follows from the number
+  // of its sequence: it does not depend on how many sequences share a batch.
   void Mask(Split split, const BatchRequest& request, Batch& batch) const;
 
   Stored stored_;
 
  private:
-  std::vector<int64_t> reached_;  // sums of train_counts over ordinary tokens: what may replace
+  std::vector<int64_t>
+      reached_;  // running sums of train_counts over ordinary tokens: see MaskTokens
 };
 
 }  // namespace favor::data

@@ -1,5 +1,5 @@
 // Sequences that are windows of a long stream: text, and records that follow each other. Training
-// draws windows anywhere; evaluation reads them without overlap, in an order of its own. No window
+// draws windows anywhere; evaluation reads them without overlap, in a fixed random order. No window
 // reaches from one run of tokens into the next.
 #include <algorithm>
 
@@ -45,8 +45,8 @@ class StreamData : public StoredData {
     }
     if (Sequences(Split::kValid, length) == 0) {
       Throw(ErrorCode::kInvalidData, Printable(stored_.source),
-            "the valid split asks for nothing: it has {} tokens{}",
-            Part(Split::kValid).tokens.size(), Advice());
+            "the valid split has no targets: it has {} tokens{}", Part(Split::kValid).tokens.size(),
+            Advice());
     }
     return length;
   }
@@ -90,7 +90,7 @@ class StreamData : public StoredData {
   const std::vector<Stretch>& TrainRuns() const {
     return runs_[static_cast<size_t>(Split::kTrain)];
   }
-  // Tokens behind a sequence: one more if each predicts the next.
+  // Tokens that a sequence needs: one more if each predicts the next.
   int64_t Window(int64_t length) const { return length + (causal() ? 1 : 0); }
   // Windows of a run without overlap; the last may be shorter.
   int64_t WindowsOf(const Stretch& run, int64_t length) const {
@@ -141,7 +141,7 @@ class StreamData : public StoredData {
         batch.mask.insert(batch.mask.end(), row.size(), 1.0f);
         batch.mask.resize(batch.mask.size() + length - row.size(), 0.0f);
       }
-      // What comes after all targets is seen by none of them: causal batches need no mask.
+      // No target sees the padding, which comes after all of them: causal batches need no mask.
       row.resize(length, padding);
       batch.tokens.insert(batch.tokens.end(), row.begin(), row.end());
     }
@@ -149,7 +149,7 @@ class StreamData : public StoredData {
     return batch;
   }
 
-  std::vector<std::vector<Stretch>> runs_;  // of each part
+  std::vector<std::vector<Stretch>> runs_;  // by part
 };
 
 }  // namespace

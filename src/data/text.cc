@@ -20,7 +20,7 @@ struct Text {
   int64_t bytes = 0;
 };
 
-// The same for all vocabularies.
+// A fingerprint of the text, the same for all vocabularies.
 std::string ContentOf(const Text& text) {
   Hasher hasher;
   ForEachPiece(*text.file, 0, text.bytes,
@@ -28,7 +28,7 @@ std::string ContentOf(const Text& text) {
   return fmt::format("{} bytes, {:016x}", text.bytes, hasher.Value());
 }
 
-// A zero byte is no text, whatever its encoding; UTF-16 has many.
+// A file with a zero byte is not text in any encoding that favor reads; UTF-16 has many.
 void RefuseBinary(const InputFiles& files) {
   for (size_t i = 0; i < files.names().size(); ++i) {
     io::ByteStream stream = files.Open(i);
@@ -49,7 +49,7 @@ std::array<int64_t, kParts + 1> Cuts(const Text& text, const Stored& stored) {
   return cuts;
 }
 
-// Bytes stay in the file if each split is one run of it.
+// If each split is one run of the file, its bytes are read there and not copied.
 void BytesByPlace(const Text& text, Stored& stored) {
   const auto cuts = Cuts(text, stored);
   for (size_t i = 0; i < kParts; ++i) {
@@ -85,7 +85,7 @@ class TextWriter {
     tokens_ += std::ssize(tokens);
     last_ = split;
   }
-  int64_t tokens() const { return tokens_; }  // of all splits
+  int64_t tokens() const { return tokens_; }  // written so far, to all splits
 
   void Finish(Stored& stored) {
     stored.train_counts = writers_[0]->counts();
@@ -116,7 +116,7 @@ void BytesByBlocks(const Text& text, Stored& stored) {
   writer.Finish(stored);
 }
 
-// Pieces are written to scratch files; text is divided where it may be.
+// Writes pieces to scratch files, with text divided at the boundaries that Cuts allows.
 void PiecesByPlace(const Text& text, Stored& stored) {
   const auto cuts = Cuts(text, stored);
   TextWriter writer(stored);
@@ -129,7 +129,7 @@ void PiecesByPlace(const Text& text, Stored& stored) {
   writer.Finish(stored);
 }
 
-// A block ends with the first line behind its 8,192nd token.
+// A block ends with the first line end after its 8,192nd token.
 void PiecesByBlocks(const Text& text, Stored& stored) {
   TextWriter writer(stored);
   int64_t block = 0, tokens_before = 0;
@@ -145,7 +145,8 @@ void PiecesByBlocks(const Text& text, Stored& stored) {
       ++block;
     }
   });
-  Division::Blocks(stored.source, writer.tokens(), stored.options.format);  // enough of them?
+  Division::Blocks(stored.source, writer.tokens(),
+                   stored.options.format);  // throws if there are too few
   writer.Finish(stored);
 }
 

@@ -1,4 +1,4 @@
-// Text on disk: read a piece at a time, counted, and cut into what is encoded at once.
+// Text on disk: read a piece at a time, counted, and cut into units that are encoded as a whole.
 #ifndef FAVOR_DATA_TEXT_FILE_H_
 #define FAVOR_DATA_TEXT_FILE_H_
 
@@ -29,7 +29,7 @@ void ForEachPiece(const io::InputFile& file, int64_t begin, int64_t end, const V
 // Counts words and code points as they pass.
 class TextCounter {
  public:
-  // `follows`: what was added before; else a word begins anew.
+  // `follows`: whether the text continues what was added before; otherwise a new word begins.
   void Add(std::string_view text, bool follows = true);
   void Store(SplitSummary& summary) const;
 
@@ -38,9 +38,10 @@ class TextCounter {
   bool between_ = true;
 };
 
-// Bytes at the front of `text` to encode as one: a line with its end, or kLongestCut bytes of a
-// longer one, cut between code points. 0: more text would tell, never where it is the `last`. How
-// text is cut depends on where it begins, not on the pieces in which it is read.
+// The number of bytes at the front of `text` to encode as one: a line with its end, or kLongestCut
+// bytes of a longer line, cut between code points. 0 if that depends on text that has not been read
+// yet, never if `text` is the `last`. How text is cut depends on where it begins, not on the pieces
+// in which it is read.
 constexpr size_t kLongestCut = 1 << 14;
 size_t NextCut(std::string_view text, bool last);
 
@@ -48,7 +49,7 @@ size_t NextCut(std::string_view text, bool last);
 template <class Visit>
 void ForEachRun(const io::InputFile& file, int64_t begin, int64_t end, const Visit& visit) {
   std::string waiting;
-  int64_t place = begin;  // of `waiting`
+  int64_t place = begin;  // place of `waiting` in the file
   const auto pass = [&](bool last) {
     size_t size = 0;
     for (;;) {
@@ -68,8 +69,8 @@ void ForEachRun(const io::InputFile& file, int64_t begin, int64_t end, const Vis
   pass(/*last=*/true);
 }
 
-// The first place from `at` on where text may be divided: the beginning of a line within 64 KiB, or
-// else of a code point.
+// The first place from `at` on where text may be divided: the beginning of a line within 64 KiB,
+// otherwise of a code point.
 int64_t NextBoundary(const io::InputFile& file, int64_t at, int64_t end);
 
 }  // namespace favor::data

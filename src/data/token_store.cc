@@ -137,12 +137,12 @@ StoredSplit StreamWriter::Finish() {
 }
 
 RecordWriter::RecordWriter(std::optional<int32_t> end) : end_(end) {
-  // Only what is stored counts: begin, hidden and padding never are.
+  // Only tokens that are stored count: begin, hidden and padding never are.
   const int item_bytes = ItemBytes(int64_t{end.value_or(0)} + 1);
   for (int i = 0; i < kSplits; ++i) parts_.push_back(std::make_unique<Part>(item_bytes));
 }
 
-// Tokens of one split; `last`: the end of their record.
+// Appends tokens to one split; `last`: their record ends with them.
 void RecordWriter::Append(Split split, std::span<const uint8_t> tokens, bool last) {
   Part& part = *parts_[static_cast<size_t>(split)];
   part.tokens.Append(tokens);

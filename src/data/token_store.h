@@ -52,20 +52,20 @@ class NumberFileWriter {
   io::ScratchFile file_;
 };
 
-int ItemBytes(int64_t count);  // of the smallest numbers that hold 0 … count − 1
+int ItemBytes(int64_t count);  // size of the smallest numbers that hold 0 … count − 1
 
 // Records of one split, each a run of tokens; the whole is also one stream.
 struct StoredSplit {
   NumberFile tokens;
-  NumberFile ends;  // of records in `tokens`
-  // Ends of runs of tokens that follow each other in the data: no window reaches across. Streams
-  // alone; empty: one run.
+  NumberFile ends;  // where records end in `tokens`
+  // Ends of runs of tokens that follow each other in the data: no window reaches across. Only for
+  // streams; empty: one run.
   std::vector<int64_t> run_ends;
   SplitSummary summary;
 
   int64_t records() const { return ends.size(); }
   int64_t RecordTokens(int64_t index) const;
-  // Tokens of a record from `first` on, at most `most`.
+  // At most `most` tokens of a record, from `first` on.
   std::vector<int32_t> Record(int64_t index, int64_t first, int64_t most) const;
 };
 using StoredSplits = std::array<StoredSplit, kSplits>;
@@ -74,9 +74,9 @@ using StoredSplits = std::array<StoredSplit, kSplits>;
 class StreamWriter {
  public:
   explicit StreamWriter(int64_t vocab);
-  // `follows`: the run before is continued; else windows do not reach from one into the other.
+  // `follows`: continues the run before; otherwise windows do not reach from one into the other.
   void Append(std::span<const int32_t> tokens, bool follows);
-  const std::vector<int64_t>& counts() const { return counts_; }  // of each token
+  const std::vector<int64_t>& counts() const { return counts_; }  // by token
   StoredSplit Finish();
 
  private:
@@ -88,16 +88,16 @@ class RecordWriter {
  public:
   // Records hold tokens below 256; with an `end`, that token follows each of them in the stream.
   explicit RecordWriter(std::optional<int32_t> end);
-  // A whole record of one split. Windows of a stream reach from record to record of a split.
+  // Adds a whole record to one split. Windows of a stream reach from record to record of a split.
   void Add(Split split, std::span<const uint8_t> tokens);
-  // A record that is divided by place in the stream of all records, end tokens included: its pieces
-  // count as records. Windows reach only over what follows each other there.
+  // Adds a record that is divided by its place in the stream of all records, end tokens included:
+  // its pieces count as records. Windows reach only over tokens that follow each other there.
   void Add(const Division& division, std::span<const uint8_t> tokens);
   StoredSplits Finish();
-  std::string Content() const;      // of records
-  std::string Fingerprint() const;  // of records and their splits
-  // How often each token stands in the train split, [vocab]. Behind each record comes an end token
-  // if the vocabulary has one; in a stream, not behind pieces that another split continues.
+  std::string Content() const;      // fingerprint of records
+  std::string Fingerprint() const;  // fingerprint of records and their splits
+  // How often each token occurs in the train split, [vocab]. An end token follows each record if
+  // the vocabulary has one; in a stream, it does not follow pieces that another split continues.
   std::vector<int64_t> TrainCounts(const Vocabulary& vocabulary) const;
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kDrawsPerTask = 64;
 
-// Sums over draws, of deviations from a value near the mean: no cancellation.
+// Sums over draws of deviations from a value near the mean, so that nothing cancels.
 struct Sums {
   double first = 0, second = 0;
 };

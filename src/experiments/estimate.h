@@ -12,13 +12,13 @@
 namespace favor::experiments {
 
 struct Estimate {
-  double mean = 0;            // of φ(x)·φ(y) over draws
-  double standard_error = 0;  // of the mean
-  double variance = 0;        // of one draw
+  double mean = 0;            // mean of φ(x)·φ(y) over draws
+  double standard_error = 0;  // standard error of the mean
+  double variance = 0;        // variance of one draw
 };
 
-// Draws ω `draws` times (redraw 0, 1, …) and takes φ(x)·φ(y) of each, in double. The same numbers
-// for any number of threads.
+// Draws ω `draws` times (redraw 0, 1, …) and computes φ(x)·φ(y) for each, in double. The same
+// numbers for any number of threads.
 Estimate MeasureEstimator(const FeatureOptions& options, const std::vector<double>& x,
                           const std::vector<double>& y, int64_t draws, const Context& context);
 

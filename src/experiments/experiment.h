@@ -18,7 +18,7 @@ struct ExperimentRun {
   int64_t draws;  // how often randomness is drawn anew: more draws, smaller error bars
   bool quiet;     // no progress on stderr
   reports::Report& report;
-  Json& results;  // what a program may read: becomes results.json
+  Json& results;  // figures for programs: becomes results.json
 };
 
 struct Experiment {

@@ -12,7 +12,7 @@
 namespace favor::reports {
 namespace {
 
-constexpr int64_t kTokensOfBatch = 1 << 16;  // read at a time
+constexpr int64_t kTokensOfBatch = 1 << 16;  // tokens read at a time
 
 struct Pass {
   Split split;
@@ -25,9 +25,9 @@ struct Passed {
   bool all = true;
 };
 
-// visit(context, target, kind) for targets of whole sequences of a split, in the order in which
-// models are evaluated; the context of position i are tokens 0 … i of its sequence, that of a class
-// is empty. `kind`: of a masked token.
+// Calls visit(history, target, masking) for all targets of whole sequences of a split, in the order
+// in which models are evaluated. The history of position i is tokens 0 … i of its sequence, that of
+// a class is empty. `masking`: what was done to a masked token.
 template <class Visit>
 Passed ForEachTarget(const Dataset& data, const Pass& pass, const Visit& visit) {
   const int64_t batch = std::max<int64_t>(1, kTokensOfBatch / pass.length);
@@ -56,7 +56,7 @@ Passed ForEachTarget(const Dataset& data, const Pass& pass, const Visit& visit) 
     progress.Update(i + 1);
   }
   if (passed.targets == 0)
-    Throw(ErrorCode::kInvalidData, "baselines", "the {} split asks for nothing", Name(pass.split));
+    Throw(ErrorCode::kInvalidData, "baselines", "the {} split has no targets", Name(pass.split));
   return passed;
 }
 
@@ -89,7 +89,7 @@ Baselines MeasureBaselines(const Dataset& data, const BaselineOptions& options) 
   Baselines result{.length = data.Length(options.length)};
   const bool classes = data.classes() > 0;
   const int64_t answers = classes ? data.classes() : data.vocab();
-  // Of what stands around a masked token some is hidden: only what is shown in its place counts.
+  // Some neighbours of a masked token are hidden too, so only what is shown in its place is used.
   const bool masked = options.task == Task::kMasked;
   NgramCounts ngrams(answers, classes ? 1 : masked ? 2 : NgramCounts::MostOrder(answers));
   std::vector<int64_t> counts(static_cast<size_t>(answers));

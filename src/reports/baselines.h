@@ -1,5 +1,6 @@
-// What simple models make of data: the figures that a network has to beat. They answer the very
-// questions that it is asked (EvalBatch of the same length and split), so that scores compare.
+// How well simple models predict data: the figures that a network has to beat. They predict the
+// same targets as the network (EvalBatch of the same length and split), so that scores can be
+// compared.
 #ifndef FAVOR_REPORTS_BASELINES_H_
 #define FAVOR_REPORTS_BASELINES_H_
 
@@ -14,23 +15,24 @@
 namespace favor::reports {
 
 struct BaselineOptions {
-  Task task = Task::kCausal;         // that the data were opened with
-  int64_t length = 0;                // of sequences; 0: the data's default
-  Split split = Split::kValid;       // to evaluate
-  int64_t most_tokens = 20'000'000;  // targets of the train split that are counted
-  int64_t eval_tokens = 500'000;     // targets that are evaluated
+  Task task = Task::kCausal;         // the task that the data was opened with
+  int64_t length = 0;                // length of sequences; 0: the data's default
+  Split split = Split::kValid;       // split to evaluate
+  int64_t most_tokens = 20'000'000;  // most targets of the train split to count
+  int64_t eval_tokens = 500'000;     // most targets to evaluate
   bool quiet = true;                 // no progress on stderr
 };
 
-// "uniform": all targets that occur, in what was counted or is evaluated, are equally likely; its
-// `correct` is what guessing gets right on average. "empirical" ("most frequent" of classes): the
-// frequencies of targets. "2-gram" and so on: NgramModel, with tokens of the same sequence alone as
-// context, up to the order that the targets suffice for. Of masked tokens instead "shown token":
-// the frequencies of targets behind what stands in their place.
+// One simple model, by name:
+// "uniform": all targets that occur, among those counted or evaluated, are equally likely; its
+// `correct` is what guessing gets right on average. "empirical" (for classes "most frequent"): the
+// frequencies of targets. "2-gram" and so on: NgramModel, whose history is tokens of the same
+// sequence only, up to the order that the targets suffice for. For masked tokens instead "shown
+// token": the frequencies of targets given what is shown in their place.
 struct Baseline {
   std::string name;
   Score score;
-  std::array<Score, kMaskings> by_masking = {};  // of masked tokens
+  std::array<Score, kMaskings> by_masking = {};  // only for masked tokens
 };
 
 struct TargetCount {
@@ -40,9 +42,9 @@ struct TargetCount {
 
 struct Baselines {
   std::vector<Baseline> baselines;
-  std::vector<TargetCount> frequencies;  // of what was counted, the most frequent first
+  std::vector<TargetCount> frequencies;  // frequencies of counted targets, the most frequent first
   int64_t length = 0;
-  int64_t counted = 0, evaluated = 0;  // targets
+  int64_t counted = 0, evaluated = 0;  // numbers of targets
   bool all_counted = true, all_evaluated = true;
 };
 
@@ -50,8 +52,8 @@ struct Baselines {
 // that `different` equally frequent tokens make, times 4; from 4 to 8 for small alphabets.
 int OrderFor(int64_t vocab, int64_t targets, double different);
 
-// Throws kInvalidData if a split asks for nothing. What is not read as a whole ends with the first
-// sequence that has reached the number of targets.
+// Throws kInvalidData if a split has no targets. A split that is not read as a whole is read up to
+// the sequence that reaches the number of targets.
 Baselines MeasureBaselines(const Dataset& data, const BaselineOptions& options);
 
 }  // namespace favor::reports

@@ -14,7 +14,7 @@ double Ratio(int64_t a, int64_t b) { return static_cast<double>(a) / static_cast
 
 bool IsText(const SplitSummary& summary) { return summary.words > 0; }
 
-// Perplexity of a word, and bits a character: comparable between tokenizers.
+// Perplexity per word and bits per character can be compared between tokenizers.
 double WordPerplexity(const Score& score, const SplitSummary& summary) {
   return std::exp(score.MeanLoss() * Ratio(summary.tokens, summary.words));
 }
@@ -81,7 +81,7 @@ std::string SplitText(const DataStatistics& statistics) {
            "that are cut count once for each piece.";
   if (statistics.split_by == SplitRule::kBlocks)
     return "Divided by blocks of 8192 tokens: one in 20 is held out, for the valid and the test "
-           "split in turn. Pieces between two cuts count as records.";
+           "split alternately. Pieces between two cuts count as records.";
   return "";
 }
 
@@ -89,7 +89,7 @@ std::string DroppedText(const DataStatistics& statistics) {
   if (!(statistics.dropped > 0)) return "";
   return fmt::format(
       "Sequences of {} leave out {:.1f} % of all {}s of the train split, which are never seen "
-      "(layout clip); layouts crop and join use all.",
+      "(layout clip); the layouts crop and join use all of them.",
       statistics.clipped_at, 100 * statistics.dropped, statistics.unit);
 }
 
@@ -134,7 +134,7 @@ Table FrequenciesTable(const DataStatistics& statistics, size_t most) {
   Table table{.title = fmt::format("Frequencies of training targets ({}; {} of {} that occur)",
                                    Sampled(measured.counted, measured.all_counted), shown,
                                    measured.frequencies.size()),
-              .caption = "What sequences of the train split are asked for.",
+              .caption = "How often each target occurs in sequences of the train split.",
               .columns = {statistics.classes > 0 ? "class" : "token", "count", "share %"}};
   for (size_t i = 0; i < shown; ++i) {
     const TargetCount& each = measured.frequencies[i];
@@ -153,7 +153,7 @@ Table BaselinesTable(const DataStatistics& statistics) {
                            Name(statistics.split),
                            Sampled(measured.evaluated, measured.all_evaluated), measured.length),
       .caption =
-          "What needs no network: equal probabilities of what occurs, frequencies of training "
+          "Models without a network: equal probabilities of what occurs, frequencies of training "
           "targets, and n-grams (interpolated Witten–Bell) or, for masked tokens, what is "
           "shown in their place. A model has to beat these.",
       .columns = {"model", "accuracy %", "perplexity", fmt::format("bits per {}", statistics.unit),
@@ -174,11 +174,11 @@ Table BaselinesTable(const DataStatistics& statistics) {
 }
 
 Table MaskingTable(const std::vector<MaskingScores>& models) {
-  Table table{.title = "Masked tokens by what stands in their place",
+  Table table{.title = "Masked tokens by what is shown in their place",
               .caption =
-                  "Nats and accuracy of tokens that are hidden (80 %), replaced by another "
-                  "one as frequent as in training (10 %) and kept as they are (10 %). What "
-                  "is kept is easy: look at the hidden ones.",
+                  "Nats and accuracy of tokens that are hidden (80 %), replaced by a token "
+                  "drawn by its frequency in training (10 %) and kept as they are (10 %). Kept "
+                  "tokens are easy: look at the hidden ones.",
               .columns = {"model"}};
   for (int kind = 0; kind < kMaskings; ++kind) {
     const std::string_view name = Name(static_cast<Masking>(kind));

@@ -1,4 +1,4 @@
-// What data are like: lengths, frequencies of tokens, and what simple models make of them.
+// Statistics of data: lengths, frequencies of tokens, and how well baselines predict them.
 #ifndef FAVOR_REPORTS_DATA_STATISTICS_H_
 #define FAVOR_REPORTS_DATA_STATISTICS_H_
 
@@ -14,42 +14,43 @@
 namespace favor::reports {
 
 struct DataStatistics {
-  std::string vocabulary;  // its name; empty: none
-  std::string unit;        // what is asked for: a residue, a byte, a class
+  std::string vocabulary;  // name of the vocabulary; empty: none
+  std::string unit;        // what a target is: a residue, a byte, a class
   int64_t vocab = 0, classes = 0;
-  std::optional<SplitRule> split_by;         // none: generated
+  std::optional<SplitRule> split_by;         // empty for generated data
   std::array<SplitSummary, kSplits> splits;  // by Split; generated tasks have none
-  // Tokens of the train split that layout clip leaves out at `clipped_at`, as a share; else 0.
+  // The share of tokens of the train split that layout clip leaves out at `clipped_at`, or 0.
   double dropped = 0;
   int64_t clipped_at = 0;
 
-  // Of a pass over the tokens, where one was asked for.
+  // Results of a pass over the tokens, if one was requested.
   std::optional<Baselines> baselines;
-  Split split = Split::kValid;     // of the baselines
-  std::vector<std::string> shown;  // of baselines->frequencies, as a person may read them
+  Split split = Split::kValid;     // split that baselines are evaluated on
+  std::vector<std::string> shown;  // targets of baselines->frequencies in readable form
 
   const SplitSummary& Summary(Split which) const { return splits[static_cast<size_t>(which)]; }
 };
 
-// `options` none: without the pass over the tokens. `format`: that the data was opened with;
-// `length` of sequences, 0: the default.
+// Without `options` there is no pass over the tokens. `format`: the one that the data was opened
+// with. `length`: length of sequences, 0: the default.
 DataStatistics GatherStatistics(const Dataset& data, const DataFormat& format, int64_t length,
                                 const std::optional<BaselineOptions>& options);
 
 // How data is divided, in a sentence.
 std::string SplitText(const DataStatistics& statistics);
-// "Sequences of 512 leave out 74.4 % of all residues …", or nothing if they do not.
+// "Sequences of 512 leave out 74.4 % of all residues …", or "" if nothing is left out.
 std::string DroppedText(const DataStatistics& statistics);
 
-// A split a row, as in Table 1 of "Rethinking Attention with Performers"; no rows: no records.
+// One row per split, as in Table 1 of "Rethinking Attention with Performers"; no rows if there are
+// no records.
 Table LengthsTable(const DataStatistics& statistics);
-// What became of masked tokens of each kind.
+// The scores of one model on masked tokens, by what was done to them.
 struct MaskingScores {
   std::string name;
   std::array<Score, kMaskings> by_masking;
 };
 Table MaskingTable(const std::vector<MaskingScores>& models);
-// These two: if there are baselines.
+// The next two need baselines.
 Table FrequenciesTable(const DataStatistics& statistics, size_t most = 30);
 Table BaselinesTable(const DataStatistics& statistics);
 

@@ -18,7 +18,7 @@ void Keep(int64_t sequences, bool classes, Batch& batch) {
   if (!batch.mask.empty()) batch.mask.resize(tokens);
 }
 
-// Sequences at the front of a batch that reach `targets`, or all of them.
+// How many sequences at the front of a batch hold `targets` targets, or all of them.
 int64_t SequencesFor(int64_t targets, bool classes, const Batch& batch) {
   const int64_t each = classes ? 1 : batch.length;
   int64_t count = 0;
@@ -34,7 +34,7 @@ struct TextSize {
   int64_t words = 0, characters = 0;
 };
 
-// Words that begin in a text, and its code points.
+// Counts the words that begin in a text, and its code points.
 TextSize SizeOf(const std::string& text) {
   TextSize size;
   bool between = true;
@@ -47,7 +47,7 @@ TextSize SizeOf(const std::string& text) {
   return size;
 }
 
-// What the targets of a batch stand for. A target behind a letter does not begin a word.
+// Counts words and characters of a batch's targets. A target after a letter does not begin a word.
 void CountText(const Batch& batch, const Vocabulary& vocabulary, Evaluation& evaluation) {
   const auto length = static_cast<size_t>(batch.length);
   for (size_t begin = 0; begin < batch.targets.size(); begin += length) {

@@ -58,7 +58,7 @@ void NgramCounts::Limit(int order) {
 }
 
 NgramModel::NgramModel(NgramCounts counts) : vocab_(counts.vocab_), bits_(counts.bits_) {
-  // Only the highest order sorts all targets; a lower one follows from what it left.
+  // Only the highest order sorts all targets; lower orders merge what the order above counted.
   std::vector<std::vector<Counted>> counted(counts.keys_.size());
   for (size_t order = counts.keys_.size(); order-- > 0;) {
     std::vector<uint64_t>& keys = counts.keys_[order];
@@ -113,7 +113,7 @@ void NgramModel::AddOrder(const std::vector<Counted>& counted) {
     order.contexts.push_back(context);
     order.rows.push_back(row);
   }
-  if (index == 0 && order.rows.empty()) {  // nothing was counted: all is equally likely
+  if (index == 0 && order.rows.empty()) {  // nothing was counted: all tokens are equally likely
     order.contexts.push_back(0);
     order.rows.push_back({});
   }
@@ -121,7 +121,7 @@ void NgramModel::AddOrder(const std::vector<Counted>& counted) {
   orders_.push_back(std::move(order));
 }
 
-// Appends the probabilities of the tokens that follow a context, and finds the best of all tokens.
+// Appends the probabilities of the tokens that follow a history, and finds the best of all tokens.
 // Those that do not follow have backoff · P(· | h′), so that the best of them is the best below,
 // unless that one follows h too; then it beats them all, for c(hw) > 0 comes on top. Hence the best
 // is one of what follows and the best below.

@@ -23,8 +23,8 @@ constexpr std::array<std::string_view, 8> kColors = {"#0072b2", "#d55e00", "#009
                                                      "#e69f00", "#56b4e9", "#000000", "#999999"};
 constexpr std::array<int, 8> kPointTypes = {7, 5, 9, 13, 11, 6, 4, 8};
 
-// Text in single quotes, in which gnuplot runs and replaces nothing, without its _ and ^ markup.
-// Names may come from anyone.
+// Text in single quotes, in which gnuplot neither runs nor replaces anything, with its _ and ^
+// markup turned off. Names may come from anyone.
 std::string Quote(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) {
@@ -64,7 +64,7 @@ std::string Script(const Plot& plot) {
   return script + commands + "\n";
 }
 
-// In `folder`, which holds the script and gets the picture.
+// Runs gnuplot in `folder`, which holds the script and gets the picture.
 bool RunGnuplot(const std::string& folder) {
   std::string program = "gnuplot", argument = "plot.gp";
   char* arguments[] = {program.data(), argument.data(), nullptr};

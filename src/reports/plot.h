@@ -13,7 +13,7 @@ struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;
   int color = 0;         // series of one colour belong together, such as prediction and measurement
-  bool markers = false;  // points without a line, and without an entry of their own in the key
+  bool markers = false;  // points without a line and without an entry in the key
 };
 
 struct Plot {
@@ -25,7 +25,7 @@ struct Plot {
   std::vector<Series> series;
 };
 
-// Empty when gnuplot is not there or fails, or there is no folder for temporary files.
+// Empty if gnuplot is missing or fails, or if there is no folder for temporary files.
 std::optional<std::string> RenderSvg(const Plot& plot);
 
 }  // namespace favor::reports

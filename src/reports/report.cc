@@ -62,7 +62,7 @@ void Report::AddPreformatted(const std::string& text) {
 }
 
 void Report::AddPicture(std::string_view png_bytes, const std::string& caption) {
-  constexpr int64_t kWide = 168;  // CSS pixels that a small picture fills at least
+  constexpr int64_t kWide = 168;  // smallest width of a picture in CSS pixels
   const io::Picture picture =
       io::ParsePng(std::as_bytes(std::span(png_bytes)), "picture of a report");
   const int64_t scale = (kWide + picture.width - 1) / picture.width;

@@ -1,4 +1,4 @@
-// A self-contained HTML page: no scripts, no files beside it.
+// A self-contained HTML page: no scripts, no other files.
 #ifndef FAVOR_REPORTS_REPORT_H_
 #define FAVOR_REPORTS_REPORT_H_
 
@@ -24,12 +24,12 @@ class Report {
   // A picture in PNG format, small ones enlarged with visible pixels; pictures that follow each
   // other stand in a row. Throws kInvalidData for other bytes.
   void AddPicture(std::string_view png_bytes, const std::string& caption);
-  // As it is, in letters of one width; long lines wrap.
+  // Text as it is, in a monospaced font; long lines wrap.
   void AddPreformatted(const std::string& text);
 
   const std::vector<std::string>& warnings() const { return warnings_; }
   const std::vector<Table>& tables() const { return tables_; }
-  bool plots_missing() const { return plots_missing_; }  // gnuplot was not there, or failed
+  bool plots_missing() const { return plots_missing_; }  // gnuplot was missing, or failed
   std::string ToHtml() const;
 
  private:

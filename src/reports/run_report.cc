@@ -106,13 +106,14 @@ class Page {
     if (groups_.size() > 1) {
       report_.AddText(
           "These runs had different data, vocabularies or lengths: their losses, accuracies and "
-          "perplexities do not compare, and stand in tables and plots of their own.");
+          "perplexities cannot be compared, and are shown in separate tables and plots.");
       report_.AddWarning(
-          "the runs had different data, vocabularies or lengths: figures of tokens do not compare");
+          "the runs had different data, vocabularies or lengths: figures per token cannot be "
+          "compared");
     }
   }
 
-  // Behind the title of a table or plot, if there are several groups.
+  // What follows the title of a table or plot if there are several groups.
   std::string Of(const SubjectGroup& group) const {
     if (groups_.size() == 1) return "";
     std::vector<std::string> names;
@@ -130,7 +131,7 @@ class Page {
                                      Of(group)),
                 .caption = fmt::format(
                     "{} of the {} split: {} targets. Models are those of the best checkpoint. The "
-                    "simple models below answer the same questions from frequencies alone.",
+                    "baselines below them predict the same targets from frequencies alone.",
                     first.evaluation.all ? "All" : "A random sample", Name(first.split),
                     first.evaluation.score.count),
                 .columns = {"model", "nats", "accuracy", "perplexity", "bits per " + group.Unit()}};
@@ -191,7 +192,7 @@ class Page {
     results_["runs"].push_back(std::move(result));
   }
 
-  // Runs on one text with different vocabularies: what compares are figures of the text itself.
+  // For runs on one text with different vocabularies, figures of the text itself can be compared.
   void SameCharacters() {
     if (groups_.size() < 2) return;
     const Subject& first = groups_[0].first();
@@ -224,7 +225,7 @@ class Page {
         for (const train::LogPoint& point : subject->run.evaluations)
           line.points.emplace_back(static_cast<double>(point.step), point.*value);
         Series dots{.name = "", .color = color, .markers = true};
-        // About forty dots: each the mean of the steps since the one before.
+        // About forty dots: each is the mean of the steps since the previous dot.
         const auto& steps = subject->run.steps;
         const size_t together = std::max<size_t>(1, steps.size() / 40);
         for (size_t first = steps.size() / 10; first + together <= steps.size();
@@ -327,7 +328,7 @@ class Page {
       }
       table.rows.push_back(row);
     }
-    report_.AddHeading("To repeat it");
+    report_.AddHeading("How to repeat it");
     report_.AddPreformatted(options_.repeat);
     report_.AddTable(table);
   }

@@ -59,7 +59,7 @@ Drawn Draw(const Subject& subject, int64_t number, int64_t most, const Context& 
   return drawn;
 }
 
-// Bytes that are no UTF-8, and control characters, would spoil the page.
+// Replaces invalid UTF-8 and control characters, which would break the page.
 std::string ValidText(const std::string& text) {
   std::string valid = Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
                           .get<std::string>();
@@ -82,7 +82,7 @@ void AddSamples(const Subject& subject, const SampleOptions& options, const Cont
   report.AddText(fmt::format("{}, temperature 1{}:", subject.run.Name(),
                              subject.trained.start
                                  ? ""
-                                 : ", behind the beginning of sequences that were held out (in "
+                                 : ", continuing the beginning of held-out sequences (in "
                                    "brackets)"));
   std::string text;
   for (int64_t i = 0; i < options.samples; ++i) {

@@ -12,13 +12,13 @@ namespace favor::reports {
 
 struct SampleOptions {
   int64_t samples = 1;
-  int64_t tokens = 1;  // of each at most; pictures are always whole
+  int64_t tokens = 1;  // most tokens per sample; pictures are always whole
 };
 
 bool CanGenerate(const Subject& subject);
 
-// Samples from the model's own start, or behind the first tokens of sequences that were held out if
-// it has none.
+// Adds samples from the model's own start token, or, if it has none, samples that continue the
+// first tokens of held-out sequences.
 void AddSamples(const Subject& subject, const SampleOptions& options, const Context& context,
                 Report& report);
 

@@ -9,7 +9,7 @@
 namespace favor::reports {
 namespace {
 
-// What tells questions apart: runs that agree are measured with the same baselines.
+// Identifies the targets of a run: runs with the same key share their baselines.
 std::string QuestionsKey(const Subject& subject) {
   const RunConfig& config = subject.run.config;
   const bool task = config.data.starts_with("task:");
@@ -104,7 +104,7 @@ std::vector<SubjectGroup> GroupSubjects(const std::vector<std::unique_ptr<Subjec
   for (SubjectGroup& group : groups) {
     const Subject& first = group.first();
     const TrainConfig& training = first.run.config.training;
-    // As many targets as the models answered: the same ones.
+    // The same targets as the models', in the same number.
     group.statistics =
         GatherStatistics(*first.data, first.trained.config.format, training.length,
                          BaselineOptions{.task = first.run.config.task,

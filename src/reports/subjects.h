@@ -22,13 +22,13 @@ struct Subject {
   TrainedModel trained;
   std::shared_ptr<const Dataset> data;  // shared by runs on the same data
   std::string data_name;
-  bool own_data = true;  // the data that the model was trained on
+  bool own_data = true;  // whether it is the data that the model was trained on
   Split split = Split::kTest;
   Evaluation evaluation;
-  std::vector<std::pair<int64_t, double>> microseconds;  // of a token, by length
+  std::vector<std::pair<int64_t, double>> microseconds;  // time per token, by length
 };
 
-// Runs whose losses compare: the same data, divided and tokenized alike, asked the same questions.
+// Runs whose losses can be compared: the same data, divided and tokenized alike, the same targets.
 struct SubjectGroup {
   std::vector<Subject*> subjects;
   DataStatistics statistics;
@@ -39,22 +39,22 @@ struct SubjectGroup {
 
 struct SubjectOptions {
   std::vector<std::string> folders;
-  std::string data;  // instead of each run's own
+  std::string data;  // data to use instead of each run's own
   int64_t evaluate = 0, count = 0;
-  std::vector<int64_t> lengths;  // at which the time of a token is measured
+  std::vector<int64_t> lengths;  // lengths at which the time per token is measured
 };
 
-// Opens and evaluates runs. Runs on the same text with different vocabularies answer for the whole
-// split, so that figures of characters compare. `each` is told of every run that is done.
+// Opens and evaluates runs. Runs on the same text with different vocabularies are evaluated on the
+// whole split, so that figures per character can be compared. `each` is called after every run.
 std::vector<std::unique_ptr<Subject>> OpenSubjects(
     const SubjectOptions& options, const Context& context,
     const std::function<void(const std::string&)>& each);
 
-// In the order of their first runs, with baselines.
+// Groups with their baselines, in the order of their first runs.
 std::vector<SubjectGroup> GroupSubjects(const std::vector<std::unique_ptr<Subject>>& subjects,
                                         const SubjectOptions& options);
 
-// Both held out the same text, to the character.
+// Whether both held out the same text, to the character.
 bool SameText(const Subject& a, const Subject& b);
 
 }  // namespace favor::reports

@@ -6,7 +6,7 @@
 namespace favor::reports {
 namespace {
 
-// A number, and perhaps a unit behind a space; "2-gram" is a name.
+// Whether a cell is a number, perhaps with a unit after a space; "2-gram" is a name.
 bool LooksNumeric(const std::string& cell) {
   if (cell == "—") return true;
   const char* const end = cell.data() + cell.size();
@@ -16,7 +16,7 @@ bool LooksNumeric(const std::string& cell) {
   return error == std::errc() && (rest == end || *rest == ' ');
 }
 
-// Numbers stand to the right; most cells of a column decide for all.
+// Columns of numbers are aligned to the right; the majority of cells decides for the column.
 std::vector<bool> NumericColumns(const Table& table) {
   std::vector<bool> numeric;
   for (size_t column = 0; column < table.columns.size(); ++column) {

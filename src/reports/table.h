@@ -9,7 +9,7 @@ namespace favor::reports {
 
 struct Table {
   std::string title;
-  std::string caption;  // what the columns mean and what to see
+  std::string caption;  // what the columns mean and what to look for
   std::vector<std::string> columns;
   std::vector<std::vector<std::string>> rows;  // formatted cells, one for each column
 
@@ -17,7 +17,7 @@ struct Table {
   std::string ToHtml() const;
 };
 
-// Columns as seen on a screen: UTF-8 sequences count as one.
+// Width on a screen: a UTF-8 sequence counts as one column.
 size_t DisplayWidth(const std::string& text);
 
 std::string EscapeHtml(const std::string& text);

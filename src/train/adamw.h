@@ -24,10 +24,10 @@ class AdamW {
   struct StepOptions {
     int64_t number;  // ≥ 1
     double rate;
-    double clip = 0;  // the largest norm of the gradient; 0: none
+    double clip = 0;  // largest norm of the gradient; 0: no limit
   };
   // Writes nothing if the tally, whose first entry has the loss and the norm of the gradients, says
-  // that the step is of no use.
+  // that the step is unusable.
   void Step(const Context& context, const StepOptions& step, const Tally& tally,
             layers::ParameterSet& parameters);
 
@@ -35,17 +35,17 @@ class AdamW {
   std::vector<models::NamedTensor> State() const;
   // Throws if one is missing, has another shape or holds a number that is not finite.
   void Check(const models::Checkpoint& checkpoint) const;
-  // Of a checkpoint that was checked.
+  // Loads the moments of a checkpoint that was checked.
   void Load(const models::Checkpoint& checkpoint);
 
  private:
   AdamWOptions options_;
-  Tensor first_, second_;  // of all parameters, as ParameterSet::values
+  Tensor first_, second_;  // moments of all parameters, laid out as ParameterSet::values
   struct Moment {
     std::string name;
     View values;
   };
-  std::vector<Moment> moments_;  // parts of them
+  std::vector<Moment> moments_;  // views of first_ and second_ by parameter
 };
 
 }  // namespace favor::train

@@ -18,20 +18,22 @@ std::vector<Field> TrainFields(TrainConfig& c) {
   return {
       {"steps", "Steps of the optimizer", IntegerField{&c.steps, 1, kMany}},
       {"batch", "Sequences at a time", IntegerField{&c.batch, 1, 1 << 20}},
-      {"length", "Tokens of a sequence; 0: 512, or the picture's or task's own",
+      {"length", "Tokens per sequence; 0: 512, or the length of a picture or task",
        IntegerField{&c.length, 0, models::kMaxLength}},
       {"accumulate", "Batches whose gradients make one step",
        IntegerField{&c.accumulate, 1, 1 << 20}},
       {"learning_rate", "Full learning rate", NumberField{&c.learning_rate, 0, 1e3}},
-      {"schedule", "Of the learning rate after the warm-up", Choice(c.schedule)},
+      {"schedule", "Course of the learning rate after the warm-up", Choice(c.schedule)},
       {"warmup", "Steps over which the learning rate rises", IntegerField{&c.warmup, 0, kMany}},
-      {"final_rate", "Of cosine: the last learning rate as a share of the full one",
+      {"final_rate", "With cosine: the last learning rate as a share of the full one",
        NumberField{&c.final_rate, 0, 1}},
-      {"beta1", "AdamW's memory of gradients", NumberField{&c.beta1, 0, 0.999999}},
-      {"beta2", "AdamW's memory of their squares", NumberField{&c.beta2, 0, 0.999999}},
+      {"beta1", "AdamW's β₁: decay of the mean gradient", NumberField{&c.beta1, 0, 0.999999}},
+      {"beta2", "AdamW's β₂: decay of the mean squared gradient",
+       NumberField{&c.beta2, 0, 0.999999}},
       {"epsilon", "AdamW's ε", NumberField{&c.epsilon, 1e-30, 1}},
-      {"weight_decay", "AdamW's decay of matrices", NumberField{&c.weight_decay, 0, 1e3}},
-      {"clip", "Largest norm of the gradient; 0: any", NumberField{&c.clip, 0, 1e9}},
+      {"weight_decay", "AdamW's weight decay, for matrices only",
+       NumberField{&c.weight_decay, 0, 1e3}},
+      {"clip", "Largest norm of the gradient; 0: no limit", NumberField{&c.clip, 0, 1e9}},
       {"dropout", "Share of elements dropped while training", NumberField{&c.dropout, 0, 0.95}},
       {"redraw", "Steps between draws of ω, each with a jump of the loss; 0: one for the whole run",
        IntegerField{&c.redraw, 0, kMany}},
@@ -39,13 +41,13 @@ std::vector<Field> TrainFields(TrainConfig& c) {
        FlagField{&c.recompute}},
       {"eval_every", "Steps between evaluations; 0: only the last step",
        IntegerField{&c.eval_every, 0, kMany}},
-      {"eval_batches", "Batches of an evaluation; 0: the whole split",
+      {"eval_batches", "Batches per evaluation; 0: the whole split",
        IntegerField{&c.eval_batches, 0, kMany}},
       {"save_every", "Steps between checkpoints; 0: only the last step",
        IntegerField{&c.save_every, 0, kMany}},
       {"patience", "Evaluations without a better loss until the run stops; 0: never",
        IntegerField{&c.patience, 0, kMany}},
-      {"seed", "Of every random draw", IntegerField{&c.seed, 0, INT64_MAX}},
+      {"seed", "Seed of every random draw", IntegerField{&c.seed, 0, INT64_MAX}},
   };
 }
 
@@ -59,21 +61,23 @@ std::vector<Field> FormatFields(DataFormat& c) {
   return {
       {"kind",
        "What the file holds; auto: by its name (.fasta .fa .faa .fna .fas .fsa .ffn .mpfa, .png "
-       ".npy, else text)",
+       ".npy, otherwise text)",
        Choice(c.kind)},
-      {"alphabet", "Of FASTA", Choice(c.alphabet)},
+      {"alphabet", "Letters of FASTA records", Choice(c.alphabet)},
       {"layout",
-       "Of FASTA: records cut at the length, random pieces of them, or joined and read in windows",
+       "How FASTA records become sequences: cut at the length, as random pieces, or joined and "
+       "read "
+       "in windows",
        Choice(c.layout)},
       {"split_by",
        "What divides the data: a hash of each record, its place (the end is held out), or blocks "
        "(one in 20 is held out)",
        Choice(c.split_by)},
-      {"tokenizer", "Of text: a SentencePiece model; none: bytes",
+      {"tokenizer", "A SentencePiece model for text; none: bytes",
        TextField{&c.tokenizer, "M.model"}},
-      {"valid_share", "Share of the data to validate with", NumberField{&c.valid, 0, 0.9}},
-      {"test_share", "Share of the data to test with", NumberField{&c.test, 0, 0.9}},
-      {"held_out", "Of FASTA: a file with names of records for the held-out split",
+      {"valid_share", "Share of the data for validation", NumberField{&c.valid, 0, 0.9}},
+      {"test_share", "Share of the data for the test", NumberField{&c.test, 0, 0.9}},
+      {"held_out", "A file with names of FASTA records for the held-out split",
        TextField{&c.held_out, "FILE"}}};
 }
 
@@ -104,7 +108,7 @@ void ReadRunConfig(std::string_view text, const std::string& who, RunConfig& con
   if (!problem.empty()) Throw(ErrorCode::kInvalidOption, Printable(who), "{}", problem);
   if (!json.is_object())
     Throw(ErrorCode::kInvalidOption, Printable(who),
-          "no JSON object, expected one with sections "
+          "not a JSON object, expected one with sections "
           "\"model\" and \"training\"");
   const std::string name = Printable(who);
   if (json.contains("model"))
@@ -113,8 +117,8 @@ void ReadRunConfig(std::string_view text, const std::string& who, RunConfig& con
     FieldsFromJson(name, json["format"], train::FormatFields(config.format));
   if (json.contains("training"))
     FieldsFromJson(name, json["training"], train::TrainFields(config.training));
-  json.erase("favor");  // which version wrote it
-  // What is left are the top keys; the sections stand among the names to suggest.
+  json.erase("favor");  // the version that wrote it
+  // The keys at the top are left; the sections are added as names to suggest.
   std::vector<Field> fields = train::DataFields(config);
   std::string ignored;
   for (const char* section : {"format", "model", "training"}) {

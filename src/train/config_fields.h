@@ -12,7 +12,7 @@ namespace favor::train {
 std::vector<Field> TrainFields(TrainConfig& config);
 std::vector<Field> DataFields(RunConfig& config);
 std::vector<Field> FormatFields(DataFormat& config);
-// All of these and the model's; no two have the same key.
+// All of these fields and those of the model; no two have the same key.
 std::vector<Field> RunFields(RunConfig& config);
 
 }  // namespace favor::train

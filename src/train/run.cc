@@ -32,8 +32,7 @@ constexpr std::string_view kFilesOfARun[] = {
     models::kConfigName,    models::kLastName,    models::kBestName,  models::kLogName,
     models::kTokenizerName, models::kHeldOutName, models::kReportName};
 
-// What a run writes must not be what it reads: a file of its own name, or a folder of pictures
-// around it.
+// Throws if a run would overwrite what it reads: its folder must not be, or lie inside, its data.
 void CheckApart(const RunConfig& config, const std::string& hint, const fs::path& folder) {
   std::error_code ignored;
   const fs::path out = fs::weakly_canonical(folder, ignored);
@@ -41,7 +40,7 @@ void CheckApart(const RunConfig& config, const std::string& hint, const fs::path
     if (input.empty() || input.starts_with("task:")) continue;
     const fs::path path = fs::weakly_canonical(input, ignored);
     const bool around = fs::is_directory(path, ignored) &&
-                        std::ranges::mismatch(path, out).in1 == path.end();  // out begins with it
+                        std::ranges::mismatch(path, out).in1 == path.end();  // out lies inside path
     const bool inside = path.parent_path() == out &&
                         std::ranges::find(kFilesOfARun, path.filename()) != std::end(kFilesOfARun);
     if (around || inside)
@@ -51,7 +50,7 @@ void CheckApart(const RunConfig& config, const std::string& hint, const fs::path
   }
 }
 
-// What killed processes left in the folder of a run, which is locked.
+// Removes what killed processes left in the folder of a run, which is locked.
 void RemoveTemporaries(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
@@ -60,7 +59,7 @@ void RemoveTemporaries(const fs::path& folder) {
   }
 }
 
-// How evaluations went so far; part of the checkpoint.
+// The results of evaluations so far; part of the checkpoint.
 struct Progressed {
   double best_loss = std::numeric_limits<double>::infinity();
   int64_t best_step = 0, waited = 0;
@@ -106,7 +105,7 @@ class Run {
     const Stopwatch watch;
     Progress progress("train", config.steps, options_.quiet, trainer_.step());
     TrainResult result;
-    double rate = 0;  // tokens a second, of the last few steps
+    double rate = 0;  // tokens per second over the last few steps
     while (trainer_.step() < config.steps && !Stopped()) {
       if (options_.stop && options_.stop()) {
         result.interrupted = true;
@@ -119,10 +118,10 @@ class Run {
       rate = rate == 0 ? now : 0.9 * rate + 0.1 * now;
       result.loss = report.loss;
       log.Step(report, trainer_.tokens(), now);
-      // Few masked tokens of short sequences: there may be none at all.
+      // Short sequences may have no masked tokens at all.
       const std::string score =
           std::isnan(report.loss)
-              ? "nothing asked"
+              ? "no targets"
               : fmt::format("loss {:.3f}  accuracy {:.3f}", report.loss, report.accuracy);
       progress.Update(report.step, fmt::format("{}  {:.0f} tokens/s", score, rate));
       const bool last = report.step == config.steps;
@@ -156,7 +155,7 @@ class Run {
                            options.data);
   }
 
-  // Layout clip never shows what lies beyond the length: a run should not keep quiet about it.
+  // Layout clip never shows what lies beyond the length: the user should know.
   void SayWhatIsDropped() const {
     const RunConfig& config = trainer_.config();
     if (options_.quiet || config.format.kind != DataKind::kFasta ||
@@ -171,7 +170,7 @@ class Run {
         config.training.length, trainer_.data().Unit(), 100 * dropped));
   }
 
-  // An evaluation that asks for nothing would end the run when it comes.
+  // An evaluation without targets would end the run, so it is refused at the start.
   void CheckEvaluation() const {
     const TrainConfig& config = trainer_.config().training;
     const int64_t all = trainer_.data().Batches(Split::kValid, config.batch, config.length);
@@ -183,7 +182,7 @@ class Run {
         return;
     }
     Throw(ErrorCode::kInvalidData, Printable(trainer_.config().data),
-          "the valid split asks for nothing: {} batches of {} × {} tokens", batches, config.batch,
+          "the valid split has no targets: {} batches of {} × {} tokens", batches, config.batch,
           config.length);
   }
 
@@ -196,7 +195,7 @@ class Run {
         io::WriteFileAtomically(Path(models::kConfigName), ToJson(trainer_.config()));
       return;
     }
-    // Copies: without them the model's tokens, and what was held out, would not be known.
+    // Copies, so that the model's tokens and the held-out records stay known.
     const DataFormat& format = trainer_.config().format;
     for (const auto& [path, name] : {std::pair(&format.tokenizer, models::kTokenizerName),
                                      std::pair(&format.held_out, models::kHeldOutName)}) {
@@ -206,7 +205,7 @@ class Run {
     SaveLast();
   }
 
-  // Numbers that left their range, with what is left of the run.
+  // Adds to errors about non-finite numbers which checkpoint is left.
   template <class Work>
   auto OrExplain(const Work& work) {
     try {
@@ -260,9 +259,9 @@ class Run {
   TrainOptions options_;
   Trainer trainer_;
   Progressed progressed_;
-  int64_t saved_step_ = 0;  // of last.safetensors
+  int64_t saved_step_ = 0;  // step of last.safetensors
   Stopwatch since_save_;
-  bool continues_ = false;  // from a checkpoint that was there
+  bool continues_ = false;  // whether the run resumed from a checkpoint
 };
 
 }  // namespace
@@ -304,7 +303,7 @@ TrainResult Train(const RunConfig& config, const TrainOptions& options, const Co
               Printable(options.out), name);
       }
     }
-    // A run writes its first checkpoint before anything else but its config.
+    // A run writes its first checkpoint before everything else except its config.
     if (options.resume && !last && Exists(folder / models::kBestName)) {
       Throw(ErrorCode::kInvalidData, Printable(options.out),
             "has {} but no {}: the run cannot be continued", models::kBestName, models::kLastName);
@@ -317,7 +316,7 @@ TrainResult Train(const RunConfig& config, const TrainOptions& options, const Co
   fs::create_directories(folder, error);
   if (error) Throw(ErrorCode::kIo, Printable(options.out), "cannot be made: {}", error.message());
   const io::FolderLock lock((folder / models::kLastName).string(), io::FolderLock::IfTaken::kThrow);
-  check_folder();  // another process may have been faster
+  check_folder();  // again: another process may have been faster
   RemoveTemporaries(folder);
   return run.Go();
 }

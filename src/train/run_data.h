@@ -1,4 +1,4 @@
-// What a checkpoint says of the data that its model learned from, and how that data is found again.
+// What a checkpoint says about the data of its model, and how that data is found again.
 #ifndef FAVOR_TRAIN_RUN_DATA_H_
 #define FAVOR_TRAIN_RUN_DATA_H_
 
@@ -18,9 +18,9 @@ void CheckDataGiven(const RunConfig& config);
 
 // Part of a checkpoint's state. Older checkpoints have less of it: fields are empty then.
 struct DataDescription {
-  std::string fingerprint, content, shape;  // as of Dataset
-  std::string vocabulary;                   // its fingerprint
-  // From the folder of the checkpoint to the data, if the run's own path is relative.
+  std::string fingerprint, content, shape;  // as given by Dataset
+  std::string vocabulary;                   // fingerprint of the vocabulary
+  // The path from the checkpoint's folder to the data, if the run's own path is relative.
   std::string from_here;
   // Tokens that were targets of training, as a list of ranges: "0-3,15".
   std::string shown;
@@ -30,12 +30,12 @@ struct DataDescription {
                             const std::string& path);
   Json ToJson() const;
   static DataDescription FromJson(const Json& state);
-  // Tokens below `vocab` that training never showed; none if that is not known.
+  // Tokens below `vocab` that were never targets in training; empty if that is not known.
   std::vector<int32_t> Unseen(int64_t vocab) const;
 };
 
-// The token before the first of a sequence: the begin token of records; the end token, which stands
-// between them, of records that were joined; none if training showed no such thing.
+// The token before the first of a sequence: the begin token for records; for joined records the end
+// token, which stands between them; none if training showed neither.
 std::optional<int32_t> StartToken(const RunConfig& config, const Vocabulary& vocabulary,
                                   const DataDescription& record);
 
@@ -43,9 +43,9 @@ std::optional<int32_t> StartToken(const RunConfig& config, const Vocabulary& voc
 // them.
 void UseCopies(const std::string& folder, DataFormat& format);
 
-// The data of a run, wherever it is now: at `hint` if one is given, else where the config says,
-// seen from here or from the folder of the run. Paths are hints: what has the fingerprint of the
-// record is taken first. `hint` may be other data: lists of names are then left out.
+// The data of a run, wherever it is now: at `hint` if one is given, otherwise where the config
+// says, relative to the current folder or to the folder of the run. Paths are hints: data with the
+// fingerprint of `record` is preferred. `hint` may be other data: lists of names are then left out.
 std::shared_ptr<const Dataset> FindData(const RunConfig& config, const std::string& folder,
                                         const DataDescription& record, const std::string& hint);
 

@@ -31,7 +31,7 @@ void ReadLog(const std::string& path, RunFolder& run) {
       ++run.unread_lines;
       continue;
     }
-    if (!json.contains("loss") || !json["loss"].is_number()) continue;  // nothing was asked for
+    if (!json.contains("loss") || !json["loss"].is_number()) continue;  // a step without targets
     const LogPoint point{.step = CountOf(json, "step"),
                          .tokens = CountOf(json, "tokens"),
                          .loss = NumberOf(json, "loss"),

@@ -20,7 +20,7 @@ std::string LinesUpTo(const std::string& path, int64_t last_step) {
   std::istringstream lines(io::ReadRegularFile(path));
   std::string kept;
   for (std::string line; std::getline(lines, line);) {
-    if (lines.eof()) break;  // without its end: cut off
+    if (lines.eof()) break;  // a line without its end was cut off
     const Json json = ParseJson(line);
     if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
     if (json["step"].get<int64_t>() <= last_step) kept += line + "\n";

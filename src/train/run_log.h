@@ -13,8 +13,8 @@ namespace favor::train {
 
 class RunLog {
  public:
-  // Keeps the lines of steps up to `last_step`; what a killed run wrote after its last checkpoint
-  // goes.
+  // Keeps the lines of steps up to `last_step`; removes what a killed run wrote after its last
+  // checkpoint.
   RunLog(const std::string& path, int64_t last_step);
   ~RunLog();
   RunLog(const RunLog&) = delete;
@@ -22,7 +22,7 @@ class RunLog {
 
   void Step(const StepReport& report, int64_t tokens, double tokens_per_second);
   void Evaluation(int64_t step, Split split, const Score& score);
-  // Everything so far is on the disk.
+  // Returns when everything so far is on the disk.
   void Sync();
 
  private:

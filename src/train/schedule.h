@@ -8,8 +8,8 @@
 
 namespace favor::train {
 
-// Of step number `step` ≥ 1: rises in a line over the warm-up, then stays or falls as half a cosine
-// to final_rate of the full rate at the last step.
+// The learning rate of step number `step` ≥ 1: rises linearly over the warm-up, then stays or falls
+// as half a cosine to final_rate of the full rate at the last step.
 double LearningRate(const TrainConfig& config, int64_t step);
 
 }  // namespace favor::train

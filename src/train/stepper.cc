@@ -111,7 +111,7 @@ void Stepper::Add(std::span<const Batch> batches, int64_t targets) {
   }
 }
 
-// A pure function of the step and the number of the batch in it.
+// The dropout of a batch is a pure function of the step and the number of the batch in it.
 RandomStream Stepper::DropoutOf(int64_t batch) const {
   const auto seed = static_cast<uint64_t>(config_.seed);
   if (batch < config_.accumulate) {

@@ -15,27 +15,27 @@
 
 namespace favor::train {
 
-// Why a step cannot be made, from its tally; empty: it can. AdamW leaves the weights alone for the
-// same reasons.
+// Why a step cannot be made, from its tally; empty if it can. AdamW leaves the weights alone for
+// the same reasons.
 std::string Unusable(std::span<const TallyEntry> entries);
 
 class Stepper {
  public:
-  // All three must outlive it. Takes the memory of batches of the config's shape, if it has one:
-  // what does not fit is refused now, not after hours.
+  // All three must outlive it. Allocates the memory for batches of the config's shape, if it has
+  // one: what does not fit is refused now, not after hours.
   Stepper(const TrainConfig& config, const Context& context, models::Network& network);
 
-  // Where training stands; part of a checkpoint.
+  // How far training has come; part of a checkpoint.
   struct State {
     int64_t step = 0, tokens = 0;
     uint64_t first_redraw = 0;  // number of ω's draw at the first step
   };
   const State& state() const { return state_; }
-  void SetState(const State& state);  // drops what was begun
+  void SetState(const State& state);  // drops a step that was begun
   AdamW& optimizer() { return optimizer_; }
   const AdamW& optimizer() const { return optimizer_; }
 
-  // As of Trainer.
+  // The same as those of Trainer.
   StepReport Step(std::span<const Batch> batches);
   int64_t CountTargets(std::span<const Batch> batches) const;
   void AddGradients(std::span<const Batch> batches, int64_t targets);
@@ -47,11 +47,11 @@ class Stepper {
  private:
   // A step that waits for Update.
   struct Begun {
-    int64_t targets;                             // of the whole step, maybe of several processes
-    int64_t added = 0, batches = 0, tokens = 0;  // of this one
+    int64_t targets;  // targets of the whole step, maybe of several processes
+    int64_t added = 0, batches = 0, tokens = 0;  // of this process
   };
   void Begin(int64_t targets);
-  // Batches that were checked and have `targets`.
+  // Adds the gradients of batches that were checked and have `targets` targets.
   void Add(std::span<const Batch> batches, int64_t targets);
   RandomStream DropoutOf(int64_t batch) const;
   [[noreturn]] void FailDiverged(const std::string& what) const;
@@ -60,8 +60,8 @@ class Stepper {
   const Context& context_;
   models::Network& network_;
   AdamW optimizer_;
-  models::PassBuffers buffers_;  // of evaluations too: those of the same shape need no memory more
-  Tally tally_;                  // of the step
+  models::PassBuffers buffers_;  // for evaluations too: those of the same shape need no more memory
+  Tally tally_;                  // tally of the current step
   State state_;
   std::optional<Begun> begun_;
 };

@@ -16,7 +16,7 @@ TrainedModel LoadTrained(const std::string& path) {
   ReadRunConfig(checkpoint->info().config, name, config);
   if (config.data.empty()) {
     Throw(ErrorCode::kInvalidData, Printable(name),
-          "holds a model alone, not what its tokens stand for, expected a checkpoint of a run");
+          "holds only a model, not what its tokens stand for, expected a checkpoint of a run");
   }
   train::UseCopies(std::filesystem::path(name).parent_path().string(), config.format);
   auto vocabulary = VocabularyOf(config.data, config.format);
@@ -30,7 +30,7 @@ TrainedModel LoadTrained(const std::string& path) {
   const train::DataDescription record = train::DataDescription::FromJson(state);
   if (!record.vocabulary.empty() && record.vocabulary != vocabulary->Fingerprint()) {
     Throw(ErrorCode::kInvalidData, Printable(name),
-          "was trained with another vocabulary than that of '{}'",
+          "was trained with a vocabulary other than that of '{}'",
           Printable(config.format.tokenizer.empty() ? config.data : config.format.tokenizer));
   }
   const bool step = state.is_object() && state.contains("step") &&

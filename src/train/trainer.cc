@@ -15,10 +15,10 @@
 namespace favor {
 namespace {
 
-// What follows from the data, if there is any.
+// Fills in what follows from the data, if there is any.
 RunConfig Complete(RunConfig config, const Dataset* data) {
   if (data != nullptr) {
-    // Kept by name: files may be gone when the model is used.
+    // The kind is stored by its name: files may be gone when the model is used.
     if (!config.data.starts_with("task:")) config.format.kind = KindOf(config.data, config.format);
     if (config.format.split_by == SplitRule::kAuto && data->SplitBy())
       config.format.split_by = *data->SplitBy();
@@ -49,7 +49,7 @@ RunConfig Complete(RunConfig config, const Dataset* data) {
   return config;
 }
 
-// A path that JSON cannot hold would not be found again.
+// Refuses paths that JSON cannot hold: they would not be found again.
 void CheckName(const char* key, const std::string& data) {
   bool text = data.find('\0') == std::string::npos;
   try {
@@ -61,7 +61,7 @@ void CheckName(const char* key, const std::string& data) {
     Throw(ErrorCode::kInvalidOption, key, "given '{}', expected a name in UTF-8", Printable(data));
 }
 
-// The same limits for configs that come from C++ as for those from files.
+// Checks the same limits for configs from C++ as for those from files.
 void CheckTraining(TrainConfig config) {
   FieldsFromJson("training", FieldsToJson(train::TrainFields(config)), train::TrainFields(config));
 }
@@ -104,10 +104,10 @@ struct Trainer::Impl {
 
   std::shared_ptr<const Dataset> data;  // null: batches come from outside
   RunConfig config;
-  std::string config_text;  // as it was written first
+  std::string config_text;  // the config as it was first written
   const Context& context;
   Model model;
-  models::Network& network;  // of the model
+  models::Network& network;  // the model's network
   train::Stepper stepper;
 };
 
@@ -183,7 +183,7 @@ Score Trainer::Evaluate(Split split, int64_t batches) {
         data.EvalBatch(split, {.index = i, .batch = config.batch, .length = config.length}));
   }
   if (score.count == 0)
-    Throw(ErrorCode::kInvalidData, "evaluation", "{} batches of {} × {} tokens ask for nothing",
+    Throw(ErrorCode::kInvalidData, "evaluation", "{} batches of {} × {} tokens have no targets",
           batches == 0 ? all : std::min(all, batches), config.batch, config.length);
   return score;
 }
@@ -199,11 +199,11 @@ void Trainer::SaveModel(const std::string& path) const {
 
 std::string Trainer::Load(const std::string& path) {
   const models::Checkpoint checkpoint(path);
-  RunConfig made_with;  // read, so that a file of another version of favor compares too
+  RunConfig made_with;  // parsed, so that files of other versions of favor can be compared
   ReadRunConfig(checkpoint.info().config, path, made_with);
   if (ToJson(made_with) != ToJson(impl_->config)) {
     Throw(ErrorCode::kInvalidData, Printable(path),
-          "made with another config than that of the run");
+          "made with a config other than that of the run");
   }
   const Json state = ParseJson(checkpoint.info().state);
   const auto number = [&](const char* key, int64_t most) {
@@ -225,7 +225,7 @@ std::string Trainer::Load(const std::string& path) {
     Throw(ErrorCode::kInvalidData, Printable(path),
           "damaged checkpoint: its seed is not that of its config");
   }
-  // All that can be refused is refused before anything changes.
+  // Everything that can be refused is refused before anything changes.
   impl_->stepper.optimizer().Check(checkpoint);
   checkpoint.ReadInto(network);
   network.parameters().Refresh(impl_->context);

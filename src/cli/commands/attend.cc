@@ -35,13 +35,14 @@ struct Arguments {
   ContextArguments run;
 };
 
-// A gradient of the output and at least one place for what follows from it, or nothing.
+// Throws unless --grad-out comes with at least one of the gradients that follow from it, or none is
+// given.
 void CheckGradients(const Arguments& a) {
   const bool wanted =
       !a.grad_q.empty() || !a.grad_k.empty() || !a.grad_v.empty() || !a.grad_log_decay.empty();
   if (wanted && a.grad_out.empty()) {
     Throw(ErrorCode::kInvalidOption, "attend",
-          "gradients of q, k, v or log_decay follow from one of the output: give --grad-out G.npy");
+          "gradients of q, k, v or log_decay need the gradient of the output: give --grad-out G.npy");
   }
   if (!a.grad_log_decay.empty() && a.log_decay.empty())
     Throw(ErrorCode::kInvalidOption, "attend: --grad-log-decay", "given without --log-decay");
@@ -160,12 +161,12 @@ void Declare(Options& options, Arguments& a) {
   a.kind_options.Add(options, options.heading(), attention::OptionFields(a.options.kind_options));
   options.Flag("--causal", a.options.causal, "Query i sees keys 0 to i");
   options.Path("--key-mask", "M.npy", a.mask,
-               "0 or false: the key does not exist; [L], [B,L] or [B,H,L]");
+               "0 or false: the key is ignored; [L], [B,L] or [B,H,L]");
   options.Path("--log-decay", "D.npy", a.log_decay,
                "Forgetting: ℓ ≤ 0 of each token, [L], [H,L] or [B,H,L]; what came before it counts "
                "e^ℓ times from then on (causal linear attention, --device reference so far)");
   options.Number("--scale", a.options.scale, "Scale of q·k").Default("1/√d");
-  options.Flag("--unnormalized", a.unnormalized, "Sums without the division");
+  options.Flag("--unnormalized", a.unnormalized, "Leave out the division by the sum of weights");
   a.features.Add(options);
   options.Path("--save-omega", "W.npy", a.save_omega, "Write ω, f32 [H,m,d]");
   options

@@ -1,5 +1,5 @@
-// favor bench: how fast attention, training and generation are here, beside a yardstick of the same
-// run.
+// favor bench: how fast attention, training and generation are on this machine, next to a yardstick
+// measured in the same run.
 #include "cli/command.h"
 #include "cli/parts.h"
 

@@ -24,13 +24,13 @@ struct Arguments {
 
 struct Subject {
   std::shared_ptr<const Dataset> data;
-  std::string name;  // of the data
-  bool own = true;   // it is the data that the model was trained on
+  std::string name;  // path or task name of the data
+  bool own = true;   // whether it is the data that the model was trained on
   Split split = Split::kValid;
 };
 
-// Data that the model was trained on is divided as it was then; other data is taken whole unless a
-// split is named.
+// Data that the model was trained on is divided as it was then; other data is evaluated as a whole
+// unless a split is named.
 Subject Open(const Arguments& a, TrainedModel& trained) {
   Subject subject{.name = a.data.empty() ? trained.config.data : a.data};
   const bool task = subject.name.starts_with("task:");
@@ -122,7 +122,7 @@ void Run(const Arguments& a) {
   TrainedModel trained = LoadTrained(a.model);
   const Subject subject = Open(a, trained);
   const TrainConfig& training = trained.config.training;
-  // Generated tasks have a length of their own.
+  // Generated tasks have their own length.
   const int64_t length = subject.name.starts_with("task:") ? subject.data->Length(a.length)
                          : a.length == 0                   ? training.length
                                                            : a.length;
@@ -138,7 +138,7 @@ void Run(const Arguments& a) {
       reports::Evaluate(trained.model, *subject.data, options, context);
   if (evaluation.score.count == 0) {
     Throw(
-        ErrorCode::kInvalidData, Printable(subject.name), "its {} split holds nothing to ask for{}",
+        ErrorCode::kInvalidData, Printable(subject.name), "its {} split has no targets{}",
         Name(subject.split),
         options.split == Split::kHeldOut ? " (a list for it is given with train --held-out)" : "");
   }
@@ -152,7 +152,7 @@ void Declare(Options& options, Arguments& a) {
             "A checkpoint, or the folder of a run (its best checkpoint)")
       .Required();
   options.Path("--data", "FILE|task:NAME", a.data,
-               "Other data than the run's, or where the run's data is now");
+               "Data other than the run's, or where the run's data is now");
   options.Choice("--split", a.split, "Part of the data")
       .Default("valid; all of data that is not the run's");
   options.Integer("--batch", {1, 1 << 20}, a.batch, "Sequences at a time").Default("the run's");

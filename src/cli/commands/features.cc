@@ -88,7 +88,7 @@ void Declare(Options& options, Arguments& a) {
       .Required();
   options.Path("--out", "PHI.npy", a.out, "Where φ goes: f64, [..., L, width]").Required();
   options.Choice("--role", kRoles, a.role,
-                 "Which side x is on; every map of this version treats both alike");
+                 "Which side x is on; every map of this version treats both sides alike");
   a.features.Add(options);
   options.Flag("--log", a.log,
                "Write the exponents E instead, where φ = exp(E + c)·g (--json prints c)");

@@ -1,4 +1,4 @@
-// favor generate: a model goes on where a prompt ends.
+// favor generate: a model continues a prompt.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,13 +40,13 @@ std::string PromptText(const Arguments& a, const Vocabulary& vocabulary) {
   if (a.prompt_file.empty()) return a.prompt.value_or("");
   std::string text = a.prompt_file == io::kStandardInput ? io::ReadStandardInput()
                                                          : io::ReadRegularFile(a.prompt_file);
-  // The line end that editors write is no letter.
+  // The line end that editors write is not a letter.
   while (vocabulary.special().begin && (text.ends_with('\n') || text.ends_with('\r')))
     text.pop_back();
   return text;
 }
 
-// Where learned positions or a picture end, so does what can be generated.
+// `wanted` tokens, or as many as are left before learned positions or the picture end.
 int64_t MostTokens(int64_t wanted, const TrainedModel& run, int64_t context) {
   int64_t end = INT64_MAX;
   if (run.config.model.positions == Positions::kLearned) end = run.config.model.max_length;
@@ -54,7 +54,7 @@ int64_t MostTokens(int64_t wanted, const TrainedModel& run, int64_t context) {
   return std::min(wanted, std::max<int64_t>(0, end - context + 1));
 }
 
-// What is read before the first token is drawn; behind a context that was kept, the text alone.
+// What is read before the first token is drawn; after a kept prefix, only the text.
 std::vector<int32_t> PromptTokens(const Arguments& a, const TrainedModel& run) {
   const std::string text = PromptText(a, *run.vocabulary),
                     who = a.prompt_file.empty()                 ? "generate: --prompt"
@@ -68,8 +68,8 @@ void WriteOut(std::string_view text) {
     throw std::system_error(errno, std::generic_category(), "writing to standard output");
 }
 
-// Text written as its tokens come. A character may take several: nothing is written while the end
-// of the text is no character yet.
+// Writes text as its tokens come. A character may take several tokens: nothing is written while the
+// text ends in an incomplete character.
 class StreamedText {
  public:
   explicit StreamedText(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
@@ -78,7 +78,7 @@ class StreamedText {
     constexpr std::string_view kNoCharacter = "\xEF\xBF\xBD";
     constexpr size_t kMostPending = 4;  // a character has up to four bytes
     tokens_.push_back(token);
-    // Behind the token before: some vocabularies drop a space at the front of a text.
+    // Decoded after the previous token: some vocabularies drop a space at the front of a text.
     const std::string before = vocabulary_.Decode(std::span(tokens_).first(anchor_)),
                       now = vocabulary_.Decode(tokens_);
     if (now.ends_with(kNoCharacter) && tokens_.size() - anchor_ < kMostPending) return;
@@ -89,7 +89,7 @@ class StreamedText {
 
  private:
   const Vocabulary& vocabulary_;
-  std::vector<int32_t> tokens_;  // the last one written, and those that are not yet
+  std::vector<int32_t> tokens_;  // the last one written, and those not written yet
   size_t anchor_ = 0;
 };
 
@@ -98,7 +98,7 @@ void CheckArguments(const Arguments& a) {
     Throw(ErrorCode::kInvalidOption, "generate", "given --prompt and --prompt-file, expected one");
   if (!a.png.empty() && !a.load_state.empty()) {
     Throw(ErrorCode::kInvalidOption, "generate",
-          "given --png and --load-state, expected one: a kept context does not hold its pixels");
+          "given --png and --load-state, expected one: a kept prefix does not hold its pixels");
   }
   CheckSampling(a.sampling);
 }
@@ -116,8 +116,8 @@ void CheckOutputs(const Arguments& a, const TrainedModel& run,
     CheckFiles("generate", {a.save_state, pictures->Path(i)}, inputs);
 }
 
-// Tokens that make the prompt a whole picture: it has a begin token in front. Throws if --tokens
-// are fewer, since part of a picture is not one.
+// The number of tokens that complete the prompt, which has a begin token in front, to a whole
+// picture. Throws if --tokens is less, since part of a picture is not a picture.
 int64_t TokensOfPicture(const Arguments& a, const PictureFiles& pictures, size_t prompt) {
   const auto read = static_cast<int64_t>(prompt) - 1;
   const int64_t left = pictures.Pixels() - read;
@@ -147,7 +147,7 @@ void Run(const Arguments& a) {
   const std::vector<int32_t> prompt = PromptTokens(a, run);
   if (prompt.empty() && decoder.tokens() == 0) {
     Throw(ErrorCode::kInvalidOption, "generate: --prompt",
-          "given nothing, expected some text to go on from");
+          "given nothing, expected some text to continue");
   }
   const int64_t wanted = pictures        ? TokensOfPicture(a, *pictures, prompt.size())
                          : a.tokens >= 0 ? a.tokens
@@ -171,7 +171,7 @@ void Run(const Arguments& a) {
   const bool text = !a.json && !pictures;  // on stdout
   const Stopwatch watch;
   int64_t drawn = 0;
-  bool cut = false;  // some sample ended because the model did
+  bool cut = false;  // some sample ended where learned positions end
   Json samples = Json::array();
   for (int64_t number = 0; number < a.samples; ++number) {
     Decoder own = decoder.Clone();
@@ -227,7 +227,7 @@ void Run(const Arguments& a) {
   }
   if (a.quiet) return;
   Notice(fmt::format(
-      "context: {} token{}, state {:.3f} MB; read {:.0f} tokens/s; generated {} tokens, {:.0f} "
+      "prefix: {} token{}, state {:.3f} MB; read {:.0f} tokens/s; generated {} tokens, {:.0f} "
       "tokens/s\n",
       decoder.tokens(), decoder.tokens() == 1 ? "" : "s",
       static_cast<double>(decoder.StateBytes()) / 1e6, rate(prompt.size(), prefill), drawn,
@@ -239,9 +239,9 @@ void Declare(Options& options, Arguments& a) {
       .Path("--model", "PATH", a.model,
             "A checkpoint, or the folder of a run (its best checkpoint)")
       .Required();
-  options.Text("--prompt", a.prompt, "What comes before: text, letters, or numbers");
+  options.Text("--prompt", a.prompt, "What samples continue: text, letters, or numbers");
   options.Path("--prompt-file", "FILE", a.prompt_file,
-               "The same from a file; -: from standard input");
+               "The prompt from a file; -: from standard input");
   options
       .Integer("--tokens", {0, int64_t{1} << 32}, a.tokens,
                "Tokens at most; records end by themselves")
@@ -251,14 +251,13 @@ void Declare(Options& options, Arguments& a) {
                  "Logits are divided by it; 0: always the likeliest token");
   options.Integer("--top-k", {0, 1 << 30}, a.sampling.top_k, "Only the k likeliest tokens; 0: all");
   options.Number("--top-p", a.sampling.top_p,
-                 "Only the likeliest tokens that have this probability together");
+                 "Only the likeliest tokens that together have this probability");
   options.Path("--png", "FILE.png", a.png,
                "Write what a model of pixels generates as pictures; several samples: FILE-1.png, "
                "FILE-2.png, …");
-  options.Path("--save-state", "FILE", a.save_state,
-               "Keep the context, as it is behind the prompt");
+  options.Path("--save-state", "FILE", a.save_state, "Keep the prefix as it is after the prompt");
   options.Path("--load-state", "FILE", a.load_state,
-               "Go on from a context that was kept; the prompt follows it");
+               "Continue from a kept prefix; the prompt follows it");
   a.run.Add(options);
   options.Flag("--json", a.json, "Print samples and speed as JSON");
   options.Flag("--quiet", a.quiet, "No progress and no speed on stderr");
@@ -268,7 +267,7 @@ void Declare(Options& options, Arguments& a) {
 
 Command GenerateCommand() {
   return {.name = "generate",
-          .summary = "Let a trained model go on from a prompt",
+          .summary = "Continue a prompt with a trained model",
           .example =
               "favor generate --model run --prompt \"In the beginning\" --temperature 0.8\n"
               "  favor generate --model proteins --samples 3 --seed 7 > new.fasta\n"

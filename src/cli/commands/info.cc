@@ -105,7 +105,7 @@ void Print(const Json& info) {
   }
   reports::Table projections{.title = "\nprojections",
                              .caption = "",
-                             .columns = {"name", "cost a row", "summary"},
+                             .columns = {"name", "cost per row", "summary"},
                              .rows = {}};
   for (const auto& projection : info["projections"]) {
     projections.rows.push_back({projection["name"], projection["cost"], projection["summary"]});

@@ -17,7 +17,7 @@ namespace favor::cli {
 namespace {
 
 struct Arguments {
-  std::vector<std::string> names;  // none or one
+  std::vector<std::string> names;  // at most one
   std::string out;
   int64_t draws = 0;
   bool quiet = false, json = false;

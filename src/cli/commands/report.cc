@@ -1,4 +1,4 @@
-// favor report DIR…: a page about one run, or about several beside each other.
+// favor report DIR…: a page about one run, or about several next to each other.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -69,10 +69,10 @@ void Declare(Options& options, Arguments& a) {
   options.Path("--data", "FILE", a.options.data,
                "Where the runs' data is now, or other data to evaluate them on");
   options.Integers("--lengths", {1, int64_t{1} << 22}, a.options.lengths,
-                   "Also measure the time of a token at these lengths");
-  options.Integer("--samples", {0, 1000}, a.options.samples, "Samples of each model");
+                   "Also measure the time per token at these lengths");
+  options.Integer("--samples", {0, 1000}, a.options.samples, "Samples from each model");
   options.Integer("--evaluate", {1, int64_t{1} << 40}, a.options.evaluate,
-                  "Targets of the test split to answer");
+                  "Targets of the test split to evaluate");
   a.run.AddThreads(options);
   options.Flag("--json", a.json, "Print the figures as JSON");
   options.Flag("--quiet", a.options.quiet, "No progress on stderr");
@@ -82,7 +82,7 @@ void Declare(Options& options, Arguments& a) {
 
 Command ReportCommand() {
   return {.name = "report",
-          .summary = "Write a page about one run, or several beside each other",
+          .summary = "Write a page about one run, or several next to each other",
           .example = "favor report linear exact --lengths 256,1024,4096 --out report.html",
           .setup = Setup(Declare, Run)};
 }

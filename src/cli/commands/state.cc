@@ -1,4 +1,4 @@
-// favor state append | read | merge | show: a saved context.
+// favor state append | read | merge | show: a prefix in a file.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -76,7 +76,7 @@ void Append(Arguments& a) {
   a.features.Read("state");
   CheckFiles("state", {a.state}, {a.k, a.v, a.mask, a.mean, a.features.omega()});
   const Context context = a.run.Make();
-  const io::FolderLock lock(a.state);  // two appends at once must not lose one
+  const io::FolderLock lock(a.state);  // so that two appends at once lose nothing
   const Tensor k = ReadMaskedRows(a.k, !a.mask.empty()), v = ReadMaskedRows(a.v, !a.mask.empty());
   AttentionState state =
       Exists(a.state) ? AttentionState::Load(a.state) : NewState(a, k, v, context.seed());
@@ -120,14 +120,14 @@ void Read(const Arguments& a) {
 void Merge(const Arguments& a) {
   CheckFiles("state", {a.out}, {});
   const io::FolderLock lock(
-      a.out);  // an append to an input that is also the output must not be lost
+      a.out);  // so that an append to an input that is also the output is not lost
   AttentionState merged = AttentionState::Load(a.inputs[0]);
   for (size_t i = 1; i < a.inputs.size(); ++i) merged.Merge(AttentionState::Load(a.inputs[i]));
   merged.Save(a.out);
   Print(a.out, merged, a.json);
 }
 
-// The file has a name as in the other parts, or stands alone.
+// The file is given with --state, as in the other parts, or as a word alone.
 void Show(const Arguments& a) {
   if (a.state.empty() == a.inputs.empty()) {
     Throw(ErrorCode::kInvalidOption, "state show: --state", "given {}, expected one FILE",
@@ -143,15 +143,15 @@ void DeclareAppend(Options& options, Arguments& a) {
   options.Path("--state", "FILE", a.state, "The state's file").Required();
   options.Path("--k", "K.npy", a.k, "Keys").Required();
   options.Path("--v", "V.npy", a.v, "Values").Required();
-  options.Path("--key-mask", "M.npy", a.mask, "0 or false: the key does not exist");
+  options.Path("--key-mask", "M.npy", a.mask, "0 or false: the key is ignored");
   a.run.Add(options);
   options.Flag("--json", a.json, "Print JSON");
-  options.Heading("What a new file is made with (an existing one keeps its own)");
+  options.Heading("Settings of a new file (an existing one keeps its own)");
   a.features.Add(options);
   options.Path("--center-keys", "MEAN.npy", a.mean, "A frozen mean, subtracted from every key");
   options.Number("--scale", a.scale, "Scale of q·k").Default("1/√d");
-  options.Integer("--heads", {1, 65536}, a.heads, "Heads of the queries, where keys have fewer")
-      .Default("of the keys");
+  options.Integer("--heads", {1, 65536}, a.heads, "Heads of the queries, if keys have fewer")
+      .Default("those of the keys");
 }
 
 void DeclareRead(Options& options, Arguments& a) {
@@ -159,9 +159,9 @@ void DeclareRead(Options& options, Arguments& a) {
   options.Path("--q", "Q.npy", a.q, "Queries").Required();
   options.Path("--out", "O.npy", a.out, "Where the output goes").Required();
   options.Path("--log-scale", "R.npy", a.log_scale,
-               "Also ρ: e^ρ·N and e^ρ·D are the sums over keys, in f64");
-  options.Path("--numerator", "N.npy", a.numerator, "Also N");
-  options.Path("--denominator", "D.npy", a.denominator, "Also D");
+               "Also write ρ: e^ρ·N and e^ρ·D are the sums over keys, in f64");
+  options.Path("--numerator", "N.npy", a.numerator, "Also write N");
+  options.Path("--denominator", "D.npy", a.denominator, "Also write D");
   a.run.Add(options);
   options.Flag("--json", a.json, "Print JSON");
 }
@@ -183,23 +183,23 @@ void DeclareShow(Options& options, Arguments& a) {
 Command StateCommand() {
   return {
       .name = "state",
-      .summary = "A saved context: append keys and values, read it with queries, merge, show",
+      .summary = "A saved prefix: append keys and values, read it with queries, merge, show",
       .example = "favor state append --state s.favor --k k.npy --v v.npy --features 256",
       .parts = {Command{.name = "append",
-                        .summary = "Add keys and values; makes the file where it does not exist",
+                        .summary = "Add keys and values; makes the file if it does not exist",
                         .example =
                             "favor state append --state s.favor --k k.npy --v v.npy --features 256",
                         .setup = Setup(DeclareAppend, Append)},
                 Command{.name = "read",
-                        .summary = "Attention of queries to the context",
+                        .summary = "Attention of queries to the prefix",
                         .example = "favor state read --state s.favor --q q.npy --out o.npy",
                         .setup = Setup(DeclareRead, Read)},
                 Command{.name = "merge",
-                        .summary = "The context of several states of the same kind",
+                        .summary = "Join the prefixes of several states that were made alike",
                         .example = "favor state merge first.favor second.favor --out both.favor",
                         .setup = Setup(DeclareMerge, Merge)},
                 Command{.name = "show",
-                        .summary = "What a state holds",
+                        .summary = "Show what a state holds",
                         .example = "favor state show --state s.favor --json",
                         .setup = Setup(DeclareShow, Show)}}};
 }

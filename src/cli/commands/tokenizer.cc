@@ -39,7 +39,7 @@ void Train(const Arguments& a) {
   const data::SentencePieceResult result =
       data::TrainSentencePiece({.source = a.data, .vocab = a.vocab, .out = a.out});
   if (result.pieces < a.vocab)
-    Warn("tokenizer", "asked for {} pieces, the text gives {}", a.vocab, result.pieces);
+    Warn("tokenizer", "requested {} pieces, the text gives {}", a.vocab, result.pieces);
   const double bytes_per_token =
       static_cast<double>(result.bytes) / static_cast<double>(result.summary.tokens);
   if (a.json) {
@@ -53,7 +53,7 @@ void Train(const Arguments& a) {
     return;
   }
   fmt::print(
-      "{}: {} pieces; {} bytes of text are {} tokens: {:.3f} tokens a word, {:.3f} bytes a "
+      "{}: {} pieces; {} bytes of text are {} tokens: {:.3f} tokens per word, {:.3f} bytes per "
       "token\n",
       Printable(a.out), result.pieces, result.bytes, result.summary.tokens,
       result.summary.TokensPerWord(), bytes_per_token);
@@ -86,7 +86,7 @@ void Encode(const Arguments& a) {
   Print("\n");
 }
 
-// Numbers with white space between them, which may come in pieces.
+// Reads numbers separated by white space from text that may come in pieces.
 class TokenReader {
  public:
   TokenReader(const Vocabulary& vocabulary, std::string who)
@@ -149,8 +149,8 @@ void Decode(const Arguments& a) {
 void DeclareTrain(Options& options, Arguments& a) {
   options
       .Path("--data", "FILE", a.data,
-            "Text in UTF-8, also as .gz; of more than 16 MiB, parts spread over it are learned "
-            "from")
+            "Text in UTF-8, also as .gz; if larger than 16 MiB, only parts spread over it are "
+            "used")
       .Required();
   options.Integer("--vocab", {258, 1'000'000}, a.vocab,
                   "Pieces, 256 bytes among them; fewer (with a warning) if the text has no more");
@@ -179,7 +179,7 @@ Command TokenizerCommand() {
       .example = "favor tokenizer train --data text.txt --vocab 8000 --out text.model",
       .parts = {
           Command{.name = "train",
-                  .summary = "Learn a SentencePiece model; its text comes back exactly",
+                  .summary = "Learn a SentencePiece model that reproduces its text exactly",
                   .example = "favor tokenizer train --data text.txt --vocab 8000 --out text.model",
                   .setup = Setup(DeclareTrain, Train)},
           Command{.name = "encode",
@@ -187,7 +187,7 @@ Command TokenizerCommand() {
                   .example = "favor tokenizer encode --model text.model --text \"To be, or not\"",
                   .setup = Setup(DeclareEncode, Encode)},
           Command{.name = "decode",
-                  .summary = "Write the text of tokens, and nothing behind it",
+                  .summary = "Write the text of tokens, and nothing after it",
                   .example = "favor tokenizer decode --model text.model --ids \"310 5 77\"",
                   .setup = Setup(DeclareDecode, Decode)}}};
 }

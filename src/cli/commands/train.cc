@@ -1,4 +1,4 @@
-// favor train: learns a model from data; a run that was stopped goes on where it was.
+// favor train: learns a model from data; a run that was stopped continues where it was.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -48,7 +48,7 @@ Json ToJson(const TrainResult& result) {
   return json;
 }
 
-// A run is not lost for its report.
+// A report that fails is a warning: the run itself is complete.
 void WriteReport(const Arguments& a, const Context& context) {
   try {
     Json results = Json::object();
@@ -68,7 +68,7 @@ void WriteReport(const Arguments& a, const Context& context) {
 
 void Print(const TrainResult& result, const Arguments& a) {
   if (a.json) return PrintJson(ToJson(result));
-  if (!result.loss) {  // no step was left
+  if (!result.loss) {  // no step was left to do
     fmt::print("the run in '{}' is complete: {} steps, best loss {:.4f} at step {}\n",
                Printable(a.out), result.steps, result.best_loss, result.best_step);
     return;
@@ -84,7 +84,7 @@ void Print(const TrainResult& result, const Arguments& a) {
   fmt::print("run: {}{}\n", Printable(a.out), a.no_report ? "" : " (report.html)");
 }
 
-// Says in one line on stderr how to continue. A run whose last step was done gets its report then.
+// Says in one line on stderr how to continue. A run that is complete gets its report when resumed.
 [[noreturn]] void Stop(int signal, const TrainResult& result, int64_t steps, const Arguments& a) {
   if (a.json) PrintJson(ToJson(result));
   Notice(
@@ -135,7 +135,7 @@ void Declare(Options& options, Arguments& a) {
             "best.safetensors, report.html")
       .Required();
   options.Flag("--resume", a.resume,
-               "Continue the run in --out, bit for bit; start it where there is none");
+               "Continue the run in --out, bit for bit; start one if there is none");
   options.Number(
       "--save-minutes", a.save_minutes,
       "Save at least every so many minutes, in addition to --save-every; 0: never by time");

@@ -81,7 +81,7 @@ void Print(const benchmarks::AttentionBench& bench) {
 
 void Run(Arguments& a) {
   CheckFiles("bench", {a.json, a.plot}, {});
-  // Combinations that cannot be fail now, not after an hour.
+  // Invalid combinations are rejected here, not after an hour.
   for (const std::string& map : a.options.maps) {
     for (const std::string& projection : a.options.projections) {
       FeaturePlan::Draw({.map = map, .projection = projection, .features = a.options.features},
@@ -111,12 +111,12 @@ void Declare(Options& options, Arguments& a) {
                   "Ways to draw ω");
   options.Flag("--causal", a.options.causal, "Query i sees keys 0 to i");
   options.Flag("--backward", a.options.backward,
-               "Forward and backward together instead of forward alone");
+               "Time forward and backward together instead of forward alone");
   options.Number("--deviation", a.options.deviation, "Standard deviation of queries and keys");
   options.Integer("--exact-up-to", {0, kMaxLength}, a.options.exact_up_to,
                   "Longest sequence of exact attention, whose time grows like L²");
   options.Integer("--rounds", {1, 1000}, a.options.rounds,
-                  "How often everything is timed; the least time counts");
+                  "How often everything is timed; the shortest time counts");
   a.run.Add(options);
   options.Path("--json", "FILE", a.json, "Write the figures as JSON");
   options.Path("--plot", "FILE.svg", a.plot,
@@ -128,7 +128,7 @@ void Declare(Options& options, Arguments& a) {
 
 Command BenchAttentionPart() {
   return {.name = "attention",
-          .summary = "Linear and exact attention beside a large sgemm of the same run",
+          .summary = "Linear and exact attention next to a large sgemm of the same run",
           .example =
               "favor bench attention --lengths 1024,4096,16384 --causal --backward --json "
               "bench.json --plot bench.svg",

@@ -55,10 +55,10 @@ void Run(Arguments& a) {
 
 void Declare(Options& options, Arguments& a) {
   options.Integers("--contexts,--context", {1, int64_t{1} << 32}, a.options.contexts,
-                   "Tokens read before the first is generated");
-  options.Integer("--tokens", {1, 1 << 20}, a.options.tokens, "Tokens of a round");
+                   "Lengths of the prefix: tokens read before the first is generated");
+  options.Integer("--tokens", {1, 1 << 20}, a.options.tokens, "Tokens generated per round");
   options.Integer("--rounds", {1, 1000}, a.options.rounds,
-                  "Rounds that are timed; the least time counts");
+                  "Rounds that are timed; the shortest time counts");
   a.run.AddThreads(options);
   options.Path("--json", "FILE", a.json, "Write the figures as JSON");
   options.Flag("--quiet", a.options.quiet, "No progress on stderr");
@@ -70,7 +70,8 @@ void Declare(Options& options, Arguments& a) {
 Command BenchGeneratePart() {
   return {
       .name = "generate",
-      .summary = "Tokens a second behind contexts, beside a copy of the same bytes",
+      .summary =
+          "Tokens per second after prefixes of given lengths, next to a copy of the same bytes",
       .example = "favor bench generate --preset regular --positions rotary --contexts 100,100000",
       .setup = Setup(Declare, Run)};
 }

@@ -64,7 +64,7 @@ void Declare(Options& options, Arguments& a) {
   options.Integer("--batch", {1, 4096}, a.options.batch, "Sequences at a time");
   options.Flag("--recompute", a.options.recompute, "Compute activations again for gradients");
   options.Integer("--rounds", {1, 1000}, a.options.rounds,
-                  "Steps that are timed; the least time counts");
+                  "Steps that are timed; the shortest time counts");
   a.run.AddThreads(options);
   options.Path("--json", "FILE", a.json, "Write the figures as JSON");
   options.Flag("--quiet", a.options.quiet, "No progress on stderr");
@@ -76,7 +76,8 @@ void Declare(Options& options, Arguments& a) {
 Command BenchTrainPart() {
   return {
       .name = "train",
-      .summary = "Training steps of a model beside a large sgemm of the same run, and their memory",
+      .summary =
+          "Training steps of a model next to a large sgemm of the same run, and their memory",
       .example = "favor bench train --preset regular --lengths 1024,2048,4096 --json bench.json",
       .setup = Setup(Declare, Run)};
 }

@@ -1,4 +1,4 @@
-// favor inspect data: what data are like, and what simple models make of them.
+// favor inspect data: statistics of data, and how well baselines predict it.
 
 #include <fmt/format.h>
 
@@ -70,12 +70,12 @@ void Declare(Options& options, Arguments& a) {
   options.Integer("--length", {1, int64_t{1} << 24}, a.baselines.length, "Tokens of a sequence")
       .Default("512, or the task's own");
   options.Choice("--split", Names<Split>().first(kSplits), a.baselines.split,
-                 "Part of the data that baselines are evaluated on");
+                 "Split that baselines are evaluated on");
   options.Integer("--count", {1, kMany}, a.baselines.most_tokens,
-                  "Training targets that are counted at most; 8 bytes of memory each");
+                  "Most training targets to count; 8 bytes of memory each");
   options.Integer("--evaluate", {1, kMany}, a.baselines.eval_tokens,
-                  "Targets that baselines are evaluated on at most");
-  options.Flag("--no-baselines", a.without, "Lengths alone, without a pass over the tokens");
+                  "Most targets to evaluate baselines on");
+  options.Flag("--no-baselines", a.without, "Only lengths, without a pass over the tokens");
   options.Flag("--json", a.json, "Print as JSON");
   options.Flag("--quiet", a.quiet, "No progress on stderr");
 }
@@ -84,7 +84,7 @@ void Declare(Options& options, Arguments& a) {
 
 Command InspectDataPart() {
   return {.name = "data",
-          .summary = "Lengths and frequencies of tokens, and what simple models make of them",
+          .summary = "Lengths, frequencies of tokens, and how well baselines predict them",
           .example =
               "favor inspect data --data proteins.fasta.gz\n  favor inspect data --data book.txt "
               "--length 1024 --split test --json",

@@ -1,4 +1,4 @@
-// Copy: symbols, a separator, and the same symbols again, which are asked for.
+// Copy: symbols, a separator, and the same symbols again, which are the targets.
 //   s₁ … s_n | s₁ … s_{n−1}   →   s₁ … s_n from the separator on
 #include "data/generated.h"
 

@@ -11,7 +11,7 @@ namespace {
 // Tokens: 0 … 9 digits, operations with their opening bracket, the closing bracket.
 enum Token : int32_t { kMin = 10, kMax, kMedian, kSumModulo, kClose, kTokens };
 constexpr int64_t kMostArguments = 5;
-constexpr double kNested = 0.3;  // of arguments that are operations themselves
+constexpr double kNested = 0.3;  // share of arguments that are operations themselves
 
 int32_t Apply(int32_t operation, std::vector<int32_t> arguments) {
   std::ranges::sort(arguments);
@@ -20,7 +20,7 @@ int32_t Apply(int32_t operation, std::vector<int32_t> arguments) {
       return arguments.front();
     case kMax:
       return arguments.back();
-    case kMedian:  // the lower of two in the middle
+    case kMedian:  // the lower of the two in the middle
       return arguments[(arguments.size() - 1) / 2];
     default:
       return std::accumulate(arguments.begin(), arguments.end(), 0) % 10;
@@ -50,7 +50,7 @@ TaskShape ShapeOf(const TaskValues& values) {
 
 Example Draw(const TaskValues& values, Split, const RandomStream& stream) {
   Drawer drawer(stream);
-  for (;;) {  // until one is short enough; [MIN a b] always is
+  for (;;) {  // draws until an example is short enough; [MIN a b] always is
     Example example;
     example.label = DrawOperation(drawer, values.at("depth"), example.tokens);
     if (static_cast<int64_t>(example.tokens.size()) <= values.at("length")) return example;
@@ -63,8 +63,8 @@ GeneratedTask ListopsTask() {
   return {.name = "listops",
           .summary = "results of nested operations on digits",
           .task = Task::kClassify,
-          .parameters = {{"length", "tokens at most", 128, 8, 1 << 16},
-                         {"depth", "operations inside each other at most", 4, 1, 64}},
+          .parameters = {{"length", "most tokens", 128, 8, 1 << 16},
+                         {"depth", "most operations inside each other", 4, 1, 64}},
           .shape = ShapeOf,
           .draw = Draw};
 }

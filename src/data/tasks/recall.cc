@@ -1,5 +1,5 @@
-// Associative recall: pairs of a key and a value, noise, then every key again in another order,
-// each asked for its value. Answers are not read: a model that sees them can do well by telling
+// Associative recall: pairs of a key and a value, noise, then every key again in another order; the
+// target of each is its value. Answers are not read: a model that sees them can do well by telling
 // which values are left, without looking at keys.
 //   k₁ v₁ … k_P v_P  noise × distance  k_π(1) … k_π(P)   →   v_π(1) … v_π(P)
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace favor::data {
 namespace {
 
-constexpr int32_t kNoise = 8;  // different tokens of noise
+constexpr int32_t kNoise = 8;  // number of different noise tokens
 
 // Keys are 0 … symbols − 1, values the next `symbols` tokens, then noise.
 int64_t Symbols(const TaskValues& values) {
@@ -26,7 +26,7 @@ int64_t Questions(const TaskValues& values) {
 TaskShape ShapeOf(const TaskValues& values) {
   if (Symbols(values) < values.at("pairs")) {
     Throw(ErrorCode::kInvalidOption, "task:recall",
-          "given {} symbols, expected at least {}, one a pair", values.at("symbols"),
+          "given {} symbols, expected at least {}, one per pair", values.at("symbols"),
           values.at("pairs"));
   }
   return {.vocab = 2 * Symbols(values) + kNoise,
@@ -77,11 +77,11 @@ GeneratedTask RecallTask() {
       .name = "recall",
       .summary = "values of keys seen long before",
       .task = Task::kCausal,
-      .parameters = {{"pairs", "of a key and a value", 8, 1, 1 << 12},
+      .parameters = {{"pairs", "pairs of a key and a value", 8, 1, 1 << 12},
                      {"distance", "tokens of noise between pairs and questions", 512, 0, 1 << 22},
                      {"mixed", "1: training has all distances up to this one, evaluation this one",
                       0, 0, 1},
-                     {"questions", "asked in all; 0: one for each pair", 0, 0, 1 << 20},
+                     {"questions", "questions in all; 0: one per pair", 0, 0, 1 << 20},
                      {"symbols", "different keys, and values; 0: as many as pairs, at least 16", 0,
                       0, 1 << 16}},
       .shape = ShapeOf,

@@ -1,4 +1,4 @@
-// Exact and linear attention on growing sequences: time, memory and error, beside the error of
+// Exact and linear attention on growing sequences: time, memory and error, next to the error of
 // ignoring the logits altogether (uniform attention). Then how well each map does with more
 // features and larger inputs.
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace favor::experiments {
 namespace {
 
 constexpr int64_t kDim = 64, kFeatures = 256;
-constexpr double kDeviation = 0.25;  // of queries and keys
+constexpr double kDeviation = 0.25;  // standard deviation of queries and keys
 constexpr int64_t kLengths[] = {256, 512, 1024, 2048, 4096, 8192, 16384};
 constexpr int64_t kMapLength = 512;
 constexpr int64_t kMapFeatures[] = {64, 256, 1024};
@@ -90,7 +90,7 @@ class AttentionStudy {
     reports::Table table{
         .title = "Growing sequences, " + kind,
         .caption =
-            "Times are the least of three runs, memory the highest resident memory above "
+            "Times are the shortest of three runs, memory the highest resident memory above "
             "inputs and output; speed-up is exact time over linear time.",
         .columns = {"length", "exact ms", "linear ms", "speed-up", "exact MB", "linear MB",
                     "linear error", "uniform error"},
@@ -148,7 +148,7 @@ class AttentionStudy {
         .caption = fmt::format(
             "Error against exact attention, L = {}, d = {}, orthogonal ω, by map, number "
             "of features and standard deviation of queries and keys. "
-            "A map is useful where its error is below that of uniform attention (last row "
+            "A map is useful if its error is below that of uniform attention (last row "
             "of each group).",
             kMapLength, kDim),
         .columns = {"deviation", "map", "m = 64", "m = 256", "m = 1024"},

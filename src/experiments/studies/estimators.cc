@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t kDim = 16;
 constexpr int64_t kFeatures = 32;
-constexpr double kNorm = 0.8;   // of x and of y
-constexpr double kAngle = 1.2;  // between them, in radians
+constexpr double kNorm = 0.8;   // norm of x and of y
+constexpr double kAngle = 1.2;  // angle between x and y, in radians
 constexpr const char* kSoftmaxMaps[] = {"positive", "hyperbolic", "trigonometric", "oprf",
                                         "regularized"};
 
@@ -30,7 +30,7 @@ struct Row {
   std::vector<double> x, y;
 };
 
-// What was measured and what was predicted, as shares of the kernel.
+// Measured and predicted errors, as shares of the kernel.
 struct Outcome {
   std::optional<double> kernel, predicted;
   double measured = 0;
@@ -72,11 +72,11 @@ class EstimatorStudy {
     run_.report.AddText(fmt::format(
         "A feature map turns a kernel into a dot product of random features: the mean "
         "of φ(x)·φ(y) over draws of ω is "
-        "K(x, y). Here the mean and the spread of {} draws of every map stand beside "
+        "K(x, y). Here the mean and the spread of {} draws of every map stand next to "
         "what the formulas predict "
         "(docs/mathematics.md). |z| is the distance of the mean from K in standard "
         "errors: above 4 it is a bias, which only "
-        "hadamard and givens may have (below 1 % and 2.5 % of K where d is a power of two).",
+        "hadamard and givens may have (below 1 % and 2.5 % of K if d is a power of two).",
         run_.draws));
     CompareAll();
     Sweep("Error against the number of features",
@@ -115,7 +115,7 @@ class EstimatorStudy {
                     "ratio"},
         .rows = {}};
     for (const FeatureMapInfo& map : Maps()) {
-      if (!map.has_omega) continue;  // no estimator: nothing is drawn
+      if (!map.has_omega) continue;  // not an estimator: nothing is drawn
       for (const features::ProjectionEntry& entry : features::AllProjections()) {
         if (!entry.random) continue;
         const ProjectionInfo& projection = entry.info;
