@@ -1,5 +1,5 @@
 // The kernels of linear attention, one thread, one head of 4096 rows, d = 64, m = 256. GFLOP/s
-// count the products that the formulas need: 2·m·d for each of them and row.
+// count the products that the formulas need: 2·m·d per product and row.
 #include <benchmark/benchmark.h>
 
 #include <functional>
@@ -29,8 +29,10 @@ struct Setup {
   }
 
   kernels::StateTensors EmptyState() const { return {1, plan.width(), kDim}; }
-  kernels::PrefixState state() const { return states.views().At(0); }    // of all keys
-  kernels::PrefixState adjoint() const { return states.views().At(1); }  // of all queries
+  kernels::PrefixState state() const { return states.views().At(0); }  // the state of all keys
+  kernels::PrefixState adjoint() const {
+    return states.views().At(1);
+  }  // the adjoint of all queries
 
   const Context context{{.threads = 1}};
   const FeaturePlan plan;

@@ -1,6 +1,6 @@
 // Projection of 256 rows on m features over d. Dense rows cost O(m d), structured ones O(m log d):
-// their column per_log_d (seconds a row, a feature and a factor of two in d) stays level while
-// dense grows like d.
+// their column per_log_d (seconds per row, per feature and per factor of two in d) stays level
+// while dense rows grow like d.
 #include <benchmark/benchmark.h>
 
 #include <cmath>

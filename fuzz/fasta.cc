@@ -1,5 +1,5 @@
 // Any bytes as a FASTA file, plain or gzip, in both alphabets: records or an Error, nothing else.
-// What is plain is now and then compressed here (which is slow) and must read the same.
+// Plain input is sometimes also compressed here (which is slow) and must give the same records.
 #include <zlib.h>
 
 #include <cstddef>
@@ -27,7 +27,7 @@ std::string Gzip(const std::string& text) {
   return out;
 }
 
-// Names and tokens of all records, or the error.
+// Names and tokens of all records as text, or the error.
 std::string Read(const std::string& bytes, favor::Alphabet alphabet) {
   std::string seen;
   try {

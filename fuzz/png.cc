@@ -1,5 +1,5 @@
-// Any bytes as a PNG file: a picture or an Error, nothing else. Chunks also get checksums that are
-// right, so that the fuzzer reaches what these protect.
+// Any bytes as a PNG file: a picture or an Error, nothing else. Chunks also get valid checksums, so
+// that the fuzzer reaches what they protect.
 #include <zlib.h>
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Two bytes: the size of a model. The model, any bytes. The rest: text that it encodes. A model
-// that keeps text exactly must give it back.
+// The input is two bytes with the size of a model, the model (any bytes), and text to encode with
+// it. A model that keeps text exactly must reproduce it.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

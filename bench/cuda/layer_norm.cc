@@ -1,5 +1,6 @@
-// Layer norm on a GPU, which memory bounds: of_copy is the time of a device copy that moves as many
-// bytes over the time of the kernel, taken in turns in one run, so that 1 is what memory allows.
+// Layer norm on a GPU, which is bound by memory: of_copy is the time of a device copy that moves as
+// many bytes divided by the time of the kernel, measured in turns in one run, so that 1 is the
+// limit that memory sets.
 #include "kernels/layer_norm.h"
 
 #include <benchmark/benchmark.h>
@@ -14,15 +15,16 @@ namespace favor {
 namespace {
 
 constexpr Device kGpu{DeviceType::kCuda, 0};
-constexpr int64_t kElements = int64_t{1} << 26;  // of an array: several times what a cache holds
-constexpr int kCalls = 10;                       // timed at once: one launch costs microseconds
+constexpr int64_t kElements = int64_t{1}
+                              << 26;  // elements per array: several times what a cache holds
+constexpr int kCalls = 10;            // calls timed at once: one launch costs microseconds
 constexpr int kRounds = 20;
 
 void Check(cudaError_t status) {
   if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
 }
 
-// Seconds of work on a stream.
+// Measures the seconds of work on a stream.
 class Timer {
  public:
   explicit Timer(cudaStream_t stream) : stream_(stream) {
@@ -52,7 +54,7 @@ class Timer {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-// Values between −1 and 1 that repeat late.
+// Values between −1 and 1 with a long period.
 Tensor Values(const Shape& shape) {
   Tensor values(shape);
   for (int64_t i = 0; i < shape.Elements(); ++i)
@@ -71,7 +73,7 @@ void Measure(benchmark::State& state, const Context& context, int64_t bytes, con
     Check(cudaMemcpyAsync(to.Data<float>(), from.Data<float>(), static_cast<size_t>(bytes / 2),
                           cudaMemcpyDeviceToDevice, stream));
   };
-  timer.SecondsOf(copy);  // warm
+  timer.SecondsOf(copy);  // warm-up
   timer.SecondsOf(work);
   double copy_seconds = 0, seconds = 0;
   for (auto _ : state) {

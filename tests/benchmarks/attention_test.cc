@@ -65,7 +65,7 @@ TEST(Bench, MeasuresEveryRowAndLine) {
   EXPECT_EQ(bench.rows[0].length, 32);  // sorted
   EXPECT_EQ(bench.lines.size(), 4u);
   EXPECT_EQ(bench.ToTable().rows.size(), 9u);
-  EXPECT_EQ(bench.ToPlot().series.size(), 10u);  // a line and its markers each
+  EXPECT_EQ(bench.ToPlot().series.size(), 10u);  // for each, a line and its markers
 }
 
 TEST(Sgemm, IsAProductOfMatrices) {

@@ -32,7 +32,7 @@ TEST_F(Crash, AtRandomMoments) {
   std::mt19937 random(1);
   int killed = 0;
   for (int i = 0; i < 12; ++i) {
-    // Again and again, as on a machine that is never left alone.
+    // Killed several times in a row.
     for (int kill = 0; kill < 3; ++kill) {
       const auto moment = static_cast<int64_t>(random() % 60000);
       killed += RunToolAndKill(Words({"--resume"}), moment).status == 128 + 9 ? 1 : 0;
@@ -42,11 +42,11 @@ TEST_F(Crash, AtRandomMoments) {
   EXPECT_GT(killed, 6) << "the run is over before it is killed";
 }
 
-// Names of the system calls of a trace, in order, with whether they belong to a checkpoint: from
-// the creation of its temporary file to the closing of what was synced.
+// The system calls of a trace in order, with whether they belong to a checkpoint: from the creation
+// of its temporary file to the close after its sync.
 struct Call {
   std::string name;
-  int64_t number;  // of calls of this name, from 1
+  int64_t number;  // among calls of this name, from 1
 };
 
 std::vector<Call> CallsOfCheckpoint(const std::string& trace, int which) {

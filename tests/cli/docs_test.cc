@@ -1,5 +1,5 @@
-// Every command of the README and the docs: those of code blocks are run in the order of their
-// page, made small; of commands inside a sentence every option must exist.
+// Every command of the README and the docs: commands of code blocks are run in the order of their
+// page, made small; of commands inside sentences, every option must exist.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-// Pages whose commands are run. Decisions tell of what was measured then.
+// Pages whose commands are run. Decisions are left out: they report what was measured then.
 std::vector<fs::path> Pages() {
   std::vector<fs::path> pages = {fs::path(FAVOR_SOURCE_DIR) / "README.md"};
   for (const auto& entry : fs::directory_iterator(fs::path(FAVOR_SOURCE_DIR) / "docs")) {
@@ -31,7 +31,7 @@ std::vector<fs::path> Pages() {
   return pages;
 }
 
-// Splits at spaces outside of quotes, which stay.
+// Splits at spaces outside of quotes; the quotes are kept.
 Words Split(const std::string& line) {
   Words words(1);
   char quote = 0;
@@ -89,7 +89,7 @@ bool Is(const Words& words, const std::string& command, const std::string& part 
          (part.empty() || (words.end() - favor > 2 && favor[2] == part));
 }
 
-// Sets an option, behind the command if it is not there.
+// Sets an option; appends it if it is not there.
 void Set(const std::string& option, const std::string& value, Words& words) {
   const auto found = std::find(words.begin(), words.end(), option);
   if (found != words.end()) {
@@ -109,7 +109,7 @@ void MakeModelSmall(Words& words) {
     Set(option, value, words);
 }
 
-// The same command on less, faster.
+// Makes a command smaller, so that it runs faster.
 void MakeSmall(Words& words) {
   for (std::string& word : words) {
     if (word.starts_with("/usr/share/doc/mmseqs2")) word = "proteins.fasta.gz";
@@ -170,7 +170,7 @@ class Docs : public ToolFixture {
         "PATH=" + fs::path(FAVOR_TOOL).parent_path().string() + ":/usr/bin:/bin";
     return RunToolUnder({"env", "-C", dir_ / "", path, "sh", "-c", command}, {});
   }
-  // Runs that a page takes for granted.
+  // Trains a run that a page takes for granted.
   void Train(const std::string& data, const std::string& out) const {
     if (fs::exists(dir_ / out + "/config.json")) return;
     Words words = {"favor",  "train",       "--data", data, "--positions",
@@ -189,7 +189,7 @@ TEST_F(Docs, CommandsOfCodeBlocksRun) {
     if (commands.blocks.empty()) continue;
     for (const char* run : {"run", "other", "proteins", "book"}) fs::remove_all(dir_ / run);
     if (page.filename() == "generation.md") {
-      // Its pages speak of a folder "pictures" with a run.
+      // On this page the folder "pictures" is a run.
       fs::rename(dir_ / "pictures", dir_ / "png");
       Train("book.txt", "run");
       Train("proteins.fasta.gz", "proteins");

@@ -44,7 +44,8 @@ class GenerateCommand : public ToolFixture {
         "2",     "--layers",     "1",  "--ff",           "24", "--features",  "16",     "--steps",
         "6",     "--batch",      "4",  "--length",       "24", "--positions", "rotary", "--warmup",
         "2",     "--eval-every", "3",  "--eval-batches", "2",  "--threads",   "1",      "--quiet"};
-    for (size_t i = 0; i < more.size(); ++i) {  // an option that stands there gets the new value
+    for (size_t i = 0; i < more.size();
+         ++i) {  // an option that is already there gets the new value
       const auto found = std::find(words.begin(), words.end(), more[i]);
       if (!more[i].starts_with("--") || found == words.end()) {
         words.push_back(more[i]);
@@ -76,7 +77,7 @@ TEST_F(GenerateCommand, GoesOnFromAPrompt) {
   ASSERT_EQ(several.status, 0) << several.err;
   const Json parsed = Json::parse(several.out);
   ASSERT_EQ(parsed["samples"].size(), 2u);
-  std::string bytes;  // a model that knows nothing yet writes no UTF-8
+  std::string bytes;  // an untrained model does not write valid UTF-8
   for (const int token : parsed["samples"][0]["tokens"]) bytes += static_cast<char>(token);
   EXPECT_EQ(bytes + "\n", first.out);
   EXPECT_NE(parsed["samples"][0]["text"], parsed["samples"][1]["text"]);
@@ -105,7 +106,7 @@ TEST_F(GenerateCommand, ProteinsComeAsFasta) {
   EXPECT_EQ(RunTool({"inspect", "data", "--data", dir_ / "new.fasta", "--no-baselines"}).status, 0);
 }
 
-// A kept context goes on as if it had never been left.
+// A kept prefix continues as if it had never been interrupted.
 TEST_F(GenerateCommand, ContextsAreKept) {
   ASSERT_EQ(Train(text_, run_, {"--no-report", "--convolution", "3"}).status, 0);
   const std::string state = dir_ / "context";
@@ -134,7 +135,7 @@ TEST_F(GenerateCommand, RefusesInOneLine) {
             0);
   const std::vector<std::vector<std::string>> wrong = {
       {"--model", dir_ / "none", "--prompt", "a"},
-      {"--model", run_},  // text has no begin token: nothing to go on from
+      {"--model", run_},  // text has no begin token: there is nothing to continue
       {"--model", run_, "--prompt", "a", "--prompt-file", text_},
       {"--model", run_, "--prompt-file", dir_ / "none"},
       {"--model", run_, "--prompt", "a", "--temperature", "-1"},
@@ -202,7 +203,7 @@ TEST_F(GenerateCommand, RunsGetAReport) {
   EXPECT_EQ(Read(run_ + "/best.safetensors"), Read(dir_ / "again/best.safetensors"));
 }
 
-// Names of folders reach a program that draws plots: they stay names.
+// Names of folders reach the program that draws plots: it must not execute them.
 TEST_F(GenerateCommand, NamesOfFoldersAreNoCommands) {
   const std::string folder = dir_ / "`touch oops` 'a\"$(touch oops)";
   ASSERT_EQ(Train(proteins_, folder).status, 0);
@@ -224,7 +225,7 @@ TEST_F(GenerateCommand, NothingThatARunNeedsIsOverwritten) {
   }
   EXPECT_EQ(Read(run_ + "/best.safetensors"), weights);
   EXPECT_EQ(Read(proteins_), data);
-  // Nor is a page of someone else.
+  // A foreign page is not overwritten either.
   fs::create_directory(dir_ / "other");
   WriteText(dir_ / "other/report.html", "mine");
   EXPECT_EQ(Train(proteins_, dir_ / "other").status, 2);
@@ -250,13 +251,13 @@ TEST_F(GenerateCommand, DataThatChangedAreNoticed) {
   EXPECT_EQ(Read(dir_ / "held/held_out.txt"), "p3\n");
 }
 
-// Learned positions and pictures end: so do samples.
+// Samples end where learned positions or pictures end.
 TEST_F(GenerateCommand, SamplesEndWhereTheModelEnds) {
   ASSERT_EQ(Train(text_, run_, {"--no-report", "--positions", "learned"}).status, 0);
   const ToolResult result = RunTool({"generate", "--model", run_, "--prompt", "abcd", "--quiet"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out.size(),
-            22u);  // 24 positions hold 4 and 20; one more is drawn, and a line end
+            22u);  // 24 positions hold 4 + 20 tokens; one more is drawn, and a line end follows
   const ToolResult wrong = RunTool({"generate", "--model", run_, "--prompt", "a", "--top-p", "0",
                                     "--save-state", dir_ / "state"});
   EXPECT_EQ(wrong.status, 2);
@@ -299,7 +300,7 @@ TEST_F(GenerateCommand, PixelsBecomePictures) {
   WriteText(dir_ / "rgb.npy", NpyFile("|u1", "(200, 5, 2, 3)", pixels));
   WriteText(dir_ / "grey.npy", NpyFile("|u1", "(200, 5, 6)", pixels));
   for (const std::string name : {"rgb", "grey"}) {
-    // A length of 0: that of the data.
+    // A length of 0 stands for that of the data.
     ASSERT_EQ(Train(dir_ / (name + ".npy"), dir_ / name, {"--no-report", "--length", "0"}).status,
               0);
   }
@@ -320,7 +321,7 @@ TEST_F(GenerateCommand, PixelsBecomePictures) {
   const Json values = Json::parse(generate("rgb", {"--seed", "3", "--json"}).out);
   EXPECT_EQ(values["samples"][0]["tokens"].get<std::vector<int>>(),
             std::vector<int>(picture.pixels.begin(), picture.pixels.end()));
-  // Several, behind a prompt that all of them begin with.
+  // Several samples, all of which begin with the prompt.
   const ToolResult several = generate(
       "grey", {"--samples", "3", "--prompt", "1 2 3", "--json", "--png", dir_ / "b.c.png"});
   ASSERT_EQ(several.status, 0) << several.err;
@@ -336,7 +337,7 @@ TEST_F(GenerateCommand, PixelsBecomePictures) {
     EXPECT_EQ(std::vector<int>(own.pixels.begin(), own.pixels.end()), expected);
   }
   EXPECT_FALSE(fs::exists(dir_ / "b.c.png"));
-  // Enough tokens are enough; more do not make it larger.
+  // More tokens than a picture has do not make it larger.
   EXPECT_EQ(generate("rgb", {"--seed", "3", "--png", png, "--tokens", "30"}).out, one.out);
   EXPECT_EQ(generate("rgb", {"--seed", "3", "--png", png, "--tokens", "99"}).out, one.out);
   EXPECT_EQ(io::ReadPng(png).pixels, picture.pixels);
@@ -367,7 +368,7 @@ TEST_F(GenerateCommand, RefusesPicturesThatAreNone) {
   ASSERT_EQ(RunTool({"generate", "--model", run_, "--save-state", dir_ / "kept"}).status, 0);
   refused(run_, {"--png", out, "--load-state", dir_ / "kept"}, 2,
           "given --png and --load-state, expected one");
-  // Checkpoints without a size, as they were written before, and with one that does not fit.
+  // Checkpoints without a size, as older versions wrote them, and with one that does not fit.
   const auto with_shape = [&](const Json& shape) {
     const models::Checkpoint best(run_ + "/best.safetensors");
     models::CheckpointInfo info = best.info();
@@ -405,7 +406,7 @@ TEST_F(GenerateCommand, ReportsCompare) {
   EXPECT_NEAR(eval["loss"].get<double>(), json["runs"][0]["score"]["loss"].get<double>(), 1e-9);
   const std::string html = Read(page);
   EXPECT_NE(html.find("exact attention"), std::string::npos);
-  // To repeat it: both runs, then the page.
+  // The commands to repeat it: both runs, then the page.
   const size_t at = html.find("<pre>favor train");
   ASSERT_NE(at, std::string::npos);
   std::istringstream lines(html.substr(at + 5, html.find("</pre>", at) - at - 5));

@@ -19,7 +19,7 @@ class InspectData : public ToolFixture {
   }
 };
 
-// Proteins of 3 to 42 residues: which split one falls into is not known, but all of them are.
+// Proteins of 3 to 42 residues: the split of each is not known in advance, only all together.
 TEST_F(InspectData, Proteins) {
   std::string fasta;
   const std::string letters = "ACDEFGHIKLMNPQRSTVWY";
@@ -48,7 +48,7 @@ TEST_F(InspectData, Proteins) {
   }
   EXPECT_EQ(records, 40);
   EXPECT_EQ(tokens, 40 * 45 / 2);
-  // Every residue is asked for, and the end of every record.
+  // Every residue is a target, and so is the end of every record.
   const auto asked = [&](const char* split) {
     return json["splits"][split]["records"].get<int64_t>() +
            json["splits"][split]["tokens"].get<int64_t>();
@@ -86,7 +86,7 @@ TEST_F(InspectData, Proteins) {
   EXPECT_EQ(few["baselines"]["split"], "test");
 }
 
-// Which records are held out is said by name: their figures are known.
+// Records are held out by name, so their figures are known.
 TEST_F(InspectData, LengthsByHand) {
   std::string fasta;
   for (size_t i = 1; i <= 60; ++i)
@@ -104,7 +104,7 @@ TEST_F(InspectData, LengthsByHand) {
   EXPECT_NEAR(held_out["length_deviation"].get<double>(), std::sqrt(26.0 / 4), 1e-12);
 }
 
-// A hundred times "ab é\n", 6 bytes and 5 characters; of 600 bytes 10 % are to validate.
+// A hundred times "ab é\n", 6 bytes and 5 characters; 10 % of 600 bytes are for validation.
 TEST_F(InspectData, Text) {
   std::string bytes;
   for (int i = 0; i < 100; ++i) bytes += "ab é\n";
@@ -118,7 +118,7 @@ TEST_F(InspectData, Text) {
   EXPECT_EQ(valid["characters"], 50);
   EXPECT_DOUBLE_EQ(valid["tokens_per_word"].get<double>(), 3);
   const auto& models = json["baselines"]["models"];
-  EXPECT_EQ(models[4]["accuracy"], 1);  // every byte follows from the one before
+  EXPECT_EQ(models[4]["accuracy"], 1);  // every byte follows from the previous one
   EXPECT_NEAR(models[0]["bits_per_character"].get<double>(), std::log2(6) * 1.2, 1e-9);
   EXPECT_NEAR(models[2]["word_perplexity"].get<double>(),
               std::exp(3 * models[2]["loss"].get<double>()), 1e-9);
@@ -161,7 +161,7 @@ TEST_F(InspectData, RefusesWhatItCannotRead) {
   ExpectError(inspect({"--data", "task:coppy"}), 2, "did you mean 'copy'");
   ExpectError(inspect({"--data", "task:copy", "--task", "classify"}), 2, "expected causal");
   ExpectError(inspect({"--data", "task:copy", "--split", "held-out", "--quiet"}), 1,
-              "held-out split asks for nothing");
+              "held-out split has no targets");
   ExpectError(inspect({"--data", "task:copy", "--split", "vaild"}), 2, "did you mean 'valid'");
   ExpectError(inspect({"--data", "task:copy", "--batch", "3"}), 2, "--batch");
 }

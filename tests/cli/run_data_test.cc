@@ -1,4 +1,5 @@
-// Runs and their data: data that moves, changes or is another's, and what follows from its layout.
+// Runs and their data: data that moves, changes or belongs to another run, and what its layout
+// implies.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ class RunData : public TrainFixture {
       text += ">r" + std::to_string(i) + "\n" + Letters(letters, i, length) + "\n";
     return text;
   }
-  // In the folder `from`.
+  // Runs the tool in the folder `from`.
   static ToolResult RunFrom(const std::string& from, const std::vector<std::string>& words) {
     return RunToolUnder({"env", "-C", from}, words);
   }
@@ -54,15 +55,15 @@ TEST_F(RunData, IsFoundAgain) {
       Words({"--data", "data/p.fasta", "--out", "run", "--length", "16"});
   ASSERT_EQ(RunFrom(dir_ / "work", words).status, 0);
   run_ = dir_ / "work/run";
-  // From another folder: by the path from the run to the data.
+  // From another folder, the data is found by the path from the run to the data.
   const Json here = Eval({});
   EXPECT_EQ(here["own_data"], true);
-  // Both moved together.
+  // Run and data moved together.
   fs::rename(dir_ / "work", dir_ / "moved");
   run_ = dir_ / "moved/run";
   EXPECT_EQ(Eval({})["loss"], here["loss"]);
   EXPECT_EQ(RunTool({"report", run_, "--quiet", "--samples", "0"}).status, 0);
-  // The data alone: one line, and --data finds it.
+  // Only the data moved: an error of one line, and --data finds it.
   fs::rename(dir_ / "moved/data/p.fasta", dir_ / "other.fasta");
   ExpectError(RunTool({"eval", "--model", run_}), 1, "expected the run's data (--data)");
   EXPECT_EQ(Eval({"--data", dir_ / "other.fasta"})["loss"], here["loss"]);
@@ -85,7 +86,7 @@ TEST_F(RunData, IsResumedUnderAnotherPath) {
               "has changed since the run began");
 }
 
-// Data of another kind is refused, other data of the same kind is taken whole and named.
+// Data of another kind is refused; other data of the same kind is evaluated as a whole and named.
 TEST_F(RunData, OfAnotherKindIsRefused) {
   WriteText(dir_ / "p.fasta", Fasta(kAminoAcids, 100, 20));
   Train({"--data", dir_ / "p.fasta", "--length", "16", "--positions", "rotary"});
@@ -116,7 +117,7 @@ TEST_F(RunData, OfOtherPicturesIsRefused) {
               "4 × 3 × 1");
 }
 
-// Joined records begin behind an end token; letters that training never showed do not come.
+// Joined records begin after an end token; letters that were never targets are not drawn.
 TEST_F(RunData, JoinedRecordsBeginBehindAnEnd) {
   WriteText(dir_ / "d.fasta", Fasta("ACGT", 300, 40));
   Train({"--data", dir_ / "d.fasta", "--alphabet", "dna", "--layout", "join", "--length", "32"});
@@ -125,7 +126,7 @@ TEST_F(RunData, JoinedRecordsBeginBehindAnEnd) {
   ASSERT_EQ(result.status, 0) << result.err;
   std::set<char> letters(result.out.begin(), result.out.end());
   for (const char c : std::string("NRYSWKMBDHV")) EXPECT_FALSE(letters.contains(c)) << c;
-  // What the model reads first is the end token, 16 of 19: the likeliest token behind it.
+  // The model first reads the end token, 16 of 19, and gives the likeliest token after it.
   const ToolResult greedy = RunTool(
       {"generate", "--model", run_, "--tokens", "1", "--temperature", "0", "--json", "--quiet"});
   ASSERT_EQ(greedy.status, 0) << greedy.err;
@@ -146,7 +147,7 @@ TEST_F(RunData, JoinedRecordsBeginBehindAnEnd) {
   EXPECT_EQ(trained.unseen.front(), 4);  // N
 }
 
-// One genome has no beginning that training showed: a prompt is needed, and reports have their own.
+// Training on one genome shows no beginning: a prompt is needed, and reports make their own.
 TEST_F(RunData, OneGenomeNeedsAPrompt) {
   WriteText(dir_ / "g.fna", ">g\n" + Letters("ACGT", 1, 30000) + "\n");
   const Json result =
@@ -159,12 +160,12 @@ TEST_F(RunData, OneGenomeNeedsAPrompt) {
   EXPECT_EQ(prompted.out.find_first_not_of(">sample1\nACGT"), std::string::npos) << prompted.out;
   ASSERT_EQ(RunTool({"report", run_, "--quiet"}).status, 0);
   const std::string page = ReadText(run_ + "/report.html");
-  EXPECT_NE(page.find("behind the beginning of sequences that were held out"), std::string::npos);
+  EXPECT_NE(page.find("continuing the beginning of held-out sequences"), std::string::npos);
   EXPECT_NE(page.find("Divided by place"), std::string::npos);
   EXPECT_NE(page.find("8-gram"), std::string::npos);
 }
 
-// Masked models: the parts are named, and the baseline looks at what is shown.
+// Masked models: figures by masking are reported, and the baseline looks at what is shown.
 TEST_F(RunData, MaskedFiguresComeApart) {
   WriteText(dir_ / "p.fasta", Fasta(kAminoAcids, 200, 20));
   Train({"--data", dir_ / "p.fasta", "--length", "16", "--task", "masked", "--eval-batches", "0"});
@@ -184,7 +185,7 @@ TEST_F(RunData, MaskedFiguresComeApart) {
   EXPECT_NE(page.find("hidden, nats"), std::string::npos);
 }
 
-// Words of the split that is evaluated, not of another: 3 bytes a word to train with, 6 to test.
+// Words of the split that is evaluated, not of another: 3 bytes per word in train, 6 in test.
 TEST_F(RunData, WordPerplexityIsOfTheSplit) {
   std::string text;
   for (int i = 0; i < 600; ++i) text += "ab\n";
@@ -206,7 +207,8 @@ TEST_F(RunData, WordPerplexityIsOfTheSplit) {
   EXPECT_EQ(Json::parse(result.out)["runs"][0]["bits_per_character"], test["bits_per_character"]);
 }
 
-// Two tokenizers on one text: the same characters, in a table of their own; losses in plots apart.
+// Two tokenizers on one text are compared on the same characters, in a separate table; their losses
+// are in separate plots.
 TEST_F(RunData, TokenizersAreComparedOnTheSameCharacters) {
   std::string text;
   for (int i = 0; i < 3000; ++i) text += "word" + std::to_string(i * 37 % 100) + " and more\n";
@@ -228,7 +230,7 @@ TEST_F(RunData, TokenizersAreComparedOnTheSameCharacters) {
   EXPECT_NE(page.find("nats per piece"), std::string::npos);
 }
 
-// Clipped records: what is lost is said.
+// If records are clipped, the tool says how much is lost.
 TEST_F(RunData, ClippedRecordsAreNamed) {
   WriteText(dir_ / "p.fasta", Fasta(kAminoAcids, 100, 64));
   std::vector<std::string> words = Words({"--data", dir_ / "p.fasta", "--length", "16"});
@@ -257,14 +259,14 @@ TEST_F(RunData, ComesFromStandardInput) {
   EXPECT_EQ(Json::parse(piped.out)["splits"], Json::parse(file.out)["splits"]);
 }
 
-// A file of Model::Save says nothing of tokens.
+// A file of Model::Save says nothing about tokens.
 TEST_F(RunData, AModelAloneIsNotARun) {
   ModelConfig config;
   config.vocab = 29;
   config.max_length = 16;
   Model(config, 1).Save(dir_ / "m.safetensors");
   ExpectError(RunTool({"generate", "--model", dir_ / "m.safetensors"}), 1,
-              "holds a model alone, not what its tokens stand for");
+              "holds only a model, not what its tokens stand for");
 }
 
 }  // namespace

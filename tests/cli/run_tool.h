@@ -13,11 +13,11 @@ namespace favor {
 
 struct ToolResult {
   int status = -1;    // exit status, or 128 + the signal that ended it
-  int killed_by = 0;  // this signal; 0: it ended by itself
+  int killed_by = 0;  // the signal that ended it; 0: it ended by itself
   std::string out, err;
 };
 
-// A tool that runs while the test looks on. Destroyed before Wait, it is killed.
+// A tool that runs in the background. It is killed if this is destroyed before Wait.
 class RunningTool {
  public:
   explicit RunningTool(const std::vector<std::string>& arguments);
@@ -27,7 +27,7 @@ class RunningTool {
   ~RunningTool();
 
   void Signal(int signal) const;
-  void Freeze() const;  // SIGSTOP; returns when it stands still
+  void Freeze() const;  // SIGSTOP; returns when the process has stopped
   bool Ended() const;
   ToolResult Wait();
 
@@ -45,7 +45,7 @@ ToolResult RunTool(const std::vector<std::string>& arguments);
 ToolResult RunToolUnder(const std::vector<std::string>& program,
                         const std::vector<std::string>& arguments);
 
-// Killed (SIGKILL) after so many microseconds, if it still runs then: status 128 + 9.
+// Runs the tool and kills it (SIGKILL) after so many microseconds if it still runs: status 128 + 9.
 ToolResult RunToolAndKill(const std::vector<std::string>& arguments, int64_t microseconds);
 
 }  // namespace favor

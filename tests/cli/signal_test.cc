@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM: a run stops in good order, and the resumed one ends in the same bytes.
+// Ctrl-C and SIGTERM: a run stops cleanly, and the resumed run ends in the same bytes.
 #include <signal.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 class Signals : public TrainFixture {
  protected:
-  // A run long enough to be stopped in the middle, that saves only where it begins and ends.
+  // A run long enough to be stopped in the middle, which saves only at its beginning and end.
   std::vector<std::string> LongRun(const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words =
         Words({"--steps", "1500", "--eval-every", "500", "--save-every", "0"});
@@ -26,8 +26,8 @@ class Signals : public TrainFixture {
     return std::count(log.begin(), log.end(), '\n');
   }
 
-  // Waits until the run is under way, lets `signal` act, and waits for its end. A process that was
-  // faster than the test is started again.
+  // Waits until the run is under way, calls `signal`, and waits for its end. A process that ended
+  // before the signal is started again.
   template <class Signal>
   ToolResult RunAnd(const Signal& signal) const {
     for (int trial = 0;; ++trial) {
@@ -83,7 +83,7 @@ TEST_F(Signals, ARunSavesAndSaysHowToContinue) {
               std::string::npos)
         << resumed.err;
     EXPECT_EQ(nlohmann::json::parse(resumed.out)["interrupted"], false);
-    // Nothing left to do: no word about it.
+    // Nothing is left to do: the tool says nothing about it.
     EXPECT_EQ(RunTool(LongRun({"--resume", "--no-report"})).err, "");
   }
 }
@@ -93,7 +93,7 @@ TEST_F(Signals, AResumedRunEndsInTheSameBytes) {
   ResumeAndCompare();
 }
 
-// Both wait for a process that stands still, so that no step can end between them.
+// Both signals are sent while the process is stopped, so that no step can end between them.
 TEST_F(Signals, ASecondSignalEndsItAtOnce) {
   const ToolResult result = RunAnd([](const RunningTool& tool) {
     tool.Freeze();

@@ -52,13 +52,13 @@ TEST_F(TokenizerCommand, GivesATextBack) {
   EXPECT_EQ(Encode({"--text", ""}).out, "\n");
   EXPECT_EQ(Decode({"--ids", ""}).out, "");
   const ToolResult plain = Train("m", {"--vocab", "320"});
-  EXPECT_NE(plain.out.find(" tokens a word, "), std::string::npos);
+  EXPECT_NE(plain.out.find(" tokens per word, "), std::string::npos);
   EXPECT_EQ(Encode({"--data", dir_ / "text"}).out, ids.out);
 }
 
 TEST_F(TokenizerCommand, SaysIfTheTextHasFewerPieces) {
   constexpr std::array<std::string_view, 6> kSyllables = {"ka", "tor", "mi", "res", "un", "pen"};
-  std::string text;  // of sixty words
+  std::string text;  // made of sixty different words
   for (int i = 0; i < 3000; ++i) {
     const int word = i * i % 61 + i % 7;
     for (int j = 0; j <= word % 3; ++j)
@@ -71,7 +71,7 @@ TEST_F(TokenizerCommand, SaysIfTheTextHasFewerPieces) {
   const std::string pieces = nlohmann::json::parse(few.out)["pieces"].dump();
   EXPECT_LT(std::stoi(pieces), 5000);
   EXPECT_EQ(few.err,
-            "favor: warning: tokenizer: asked for 5000 pieces, the text gives " + pieces + "\n");
+            "favor: warning: tokenizer: requested 5000 pieces, the text gives " + pieces + "\n");
   const ToolResult enough = Train("m", {"--vocab", "290", "--json"});
   ASSERT_EQ(enough.status, 0) << enough.err;
   EXPECT_EQ(nlohmann::json::parse(enough.out)["pieces"], 290);
@@ -124,7 +124,7 @@ TEST_F(TokenizerCommand, RefusesBadFiles) {
   ExpectError(Decode({"--data", dir_ / "text"}), 1, "text: token 1: given 'the'");
 }
 
-// A space is a piece even where the text that was learned from has none.
+// A space is a piece even if the training text has none.
 TEST_F(TokenizerCommand, SpacesComeBackFromTextsWithoutSpaces) {
   std::string words;
   for (int i = 0; i < 1000; ++i) words += "hello\n";

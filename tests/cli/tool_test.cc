@@ -62,7 +62,7 @@ TEST(Tool, WrongUsageIsOneLineAndStatusTwo) {
   EXPECT_EQ(nothing.out, "");
 }
 
-// Which of two values counts would be a guess.
+// An option that is given twice is refused: which value counts would be a guess.
 TEST(Tool, OptionsAreGivenOnce) {
   const auto expect = [](const std::vector<std::string>& words, const std::string& says) {
     const ToolResult result = RunTool(words);
@@ -86,7 +86,7 @@ TEST(Tool, OptionsAreGivenOnce) {
          "state append: --seed: given twice, expected once");
   expect({"attend", "--center-keys", "--center-keys"},
          "attend: --center-keys: given twice, expected once");
-  // Every command that has it as a flag.
+  // Checks every command that has --json as a flag.
   int commands = 0;
   const auto check = [&](const std::vector<std::string>& words, const std::string& path) {
     std::vector<std::string> help = words;
@@ -139,8 +139,8 @@ TEST(Tool, HelpSaysWhatIsRequiredAndWhatIsUsual) {
   EXPECT_NE(train.find("the preset's"), std::string::npos) << train;
 }
 
-// As daemons and some tools start others: what is opened next must not take a standard stream's
-// place.
+// Daemons and some tools start others with closed streams: the next file that is opened must not
+// take the place of a standard stream.
 TEST(Tool, ClosedStreamsAreNotFiles) {
   const TempDir dir;
   const std::string run = dir / "run";
@@ -155,12 +155,12 @@ TEST(Tool, ClosedStreamsAreNotFiles) {
   EXPECT_EQ(result.status, 0);
   std::istringstream log(ReadText(run + "/log.jsonl"));
   for (std::string line; std::getline(log, line);) EXPECT_EQ(line.front(), '{') << line;
-  // Lost output is a failure; lost words about it are not.
+  // Lost output is a failure; lost messages are not.
   EXPECT_EQ(RunToolUnder({"/bin/sh", "-c", "exec \"$0\" \"$@\" >&-"}, {"info"}).status, 1);
   EXPECT_EQ(RunToolUnder({"/bin/sh", "-c", "exec \"$0\" \"$@\" 2>/dev/full"}, {}).status, 2);
 }
 
-// A reader that goes away ends what it reads, and nothing else.
+// When a reader goes away, writing to it ends, and nothing else.
 TEST(Tool, WorkGoesOnWhenNobodyWatches) {
   const TempDir dir;
   const ToolResult result =
@@ -184,7 +184,7 @@ TEST(Tool, InfoListsWhatTheLibraryHas) {
   EXPECT_EQ(info["tasks"].size(), 3u);
   EXPECT_EQ(info["experiments"].size(), experiments::AllExperiments().size());
   for (const FeatureMapInfo& map : Maps()) EXPECT_NE(text.out.find(map.name), std::string::npos);
-  // Each library of the GPU in one line of its own, found or not, if favor can use it.
+  // Each GPU library that favor can use is listed on its own line, found or not.
   EXPECT_EQ(info["gpu_libraries"].size(), BuiltWithCuda() ? 2u : 0u);
   for (const auto& library : info["gpu_libraries"]) {
     const bool found = !library["file"].is_null();

@@ -52,7 +52,7 @@ class TrainFixture : public ToolFixture {
                                       "--json",
                                       "--out",
                                       run_};
-    // An option that stands there already gets the new value.
+    // An option that is already there gets the new value.
     for (size_t i = 0; i < more.size(); ++i) {
       const auto found = std::find(words.begin(), words.end(), more[i]);
       if (more[i].starts_with("--") && found != words.end() && i + 1 < more.size()) {

@@ -48,7 +48,7 @@ TEST_F(TrainCommand, LeavesARunThatCanBeUsed) {
   EXPECT_NEAR(score["loss"].get<double>(), result["best_loss"].get<double>(), 1e-12);
   for (const char* key : {"accuracy", "perplexity", "bits_per_token", "tokens"})
     EXPECT_TRUE(score.contains(key)) << key;
-  EXPECT_GE(score["baseline_accuracy"].get<double>(), 0.2);  // of five symbols one is as frequent
+  EXPECT_GE(score["baseline_accuracy"].get<double>(), 0.2);  // the most frequent of five symbols
   const ToolResult file = RunTool({"eval", "--model", run_ + "/best.safetensors", "--batches", "2",
                                    "--json", "--quiet", "--threads", "3"});
   EXPECT_EQ(nlohmann::json::parse(file.out)["loss"], score["loss"]);
@@ -107,7 +107,7 @@ TEST_F(TrainCommand, RefusesToOverwriteARun) {
   EXPECT_EQ(ReadText(run_ + "/log.jsonl"), log);
 }
 
-// Everything that resuming can be told wrongly; nothing of the run changes.
+// Wrong options of --resume are refused, and nothing of the run changes.
 TEST_F(TrainCommand, RefusesToResumeSomethingElse) {
   Train();
   const std::string weights = Weights();
@@ -139,7 +139,7 @@ TEST_F(TrainCommand, RefusesToResumeSomethingElse) {
   EXPECT_EQ(RunTool({"train", "--out", run_, "--resume", "--quiet"}).status, 0);
 }
 
-// Files of a run that are gone or not its own; what is there stays as it is.
+// Folders with missing or foreign files are refused; what is there stays as it is.
 TEST_F(TrainCommand, RefusesFoldersThatAreNoWholeRun) {
   const auto refused = [&](const std::vector<std::string>& words, int status,
                            const std::string& says) {
@@ -163,7 +163,7 @@ TEST_F(TrainCommand, RefusesFoldersThatAreNoWholeRun) {
   std::filesystem::remove(run_ + "/config.json");
   EXPECT_EQ(RunTool({"train", "--out", run_, "--resume", "--quiet"}).status, 0);
   EXPECT_EQ(ReadText(run_ + "/config.json"), config);
-  // A checkpoint outside of a run's folder is a file like others.
+  // A checkpoint outside a run's folder is a file like any other.
   std::filesystem::create_directory(dir_ / "elsewhere");
   std::filesystem::copy(run_ + "/best.safetensors", dir_ / "elsewhere/model.safetensors");
   WriteText(dir_ / "elsewhere/config.json", "{}");
@@ -185,7 +185,7 @@ TEST_F(TrainCommand, RefusesDataThatChanged) {
   EXPECT_NE(result.err.find("has changed since the run began"), std::string::npos) << result.err;
 }
 
-// Also of fields that config.json holds only if they are not the default.
+// This includes fields that config.json holds only if they are not the default.
 TEST_F(TrainCommand, ResumesOnlyWithTheSameConfig) {
   Train({"--norm-epsilon", "1e-3"});
   ExpectError(RunTool({"train", "--out", run_, "--resume", "--norm-epsilon", "1e-5"}), 2,
@@ -197,7 +197,7 @@ TEST_F(TrainCommand, ResumesOnlyWithTheSameConfig) {
   EXPECT_EQ(RunTool({"train", "--out", run_, "--resume", "--norm-epsilon", ".001"}).status, 0);
 }
 
-// What a report prints to repeat a run is what the tool understands.
+// The commands that a report prints to repeat a run are understood by the tool.
 TEST_F(TrainCommand, ReportsPrintCommandsThatRun) {
   Train({"--no-tied", "--positions", "rotary", "--activation", "gelu-tanh", "--norm-epsilon",
          "1e-3", "--embedding-scale", "1", "--attention", "exact-window", "--window", "5"});
@@ -214,7 +214,7 @@ TEST_F(TrainCommand, ReportsPrintCommandsThatRun) {
   EXPECT_EQ(ReadText(dir_ / "again/last.safetensors"), Weights());
 }
 
-// Pictures from an array, and one line where they are of the wrong depth.
+// Pictures from an array, and an error of one line if their depth is wrong.
 TEST_F(TrainCommand, LearnsPixels) {
   std::string pixels;
   for (int i = 0; i < 200 * 12; ++i) pixels += static_cast<char>(i * i / 7);
@@ -227,7 +227,8 @@ TEST_F(TrainCommand, LearnsPixels) {
   const ToolResult eval = RunTool({"eval", "--model", run_, "--json", "--quiet"});
   ASSERT_EQ(eval.status, 0) << eval.err;
   const auto score = nlohmann::json::parse(eval.out);
-  EXPECT_NEAR(score["bits_per_token"].get<double>(), 8, 1);  // hardly trained: of 259 pixels any
+  EXPECT_NEAR(score["bits_per_token"].get<double>(), 8,
+              1);  // hardly trained: nearly all 259 tokens alike
 
   run_ = dir_ / "out-of-nothing";
   WriteText(dir_ / "deep.npy", NpyFile("<u2", "(200, 2, 3)", pixels));
@@ -291,15 +292,15 @@ TEST_F(TrainCommand, ADiskThatFillsUpLosesNothing) {
   Train({"--steps", "5"});
   std::filesystem::remove(run_ + "/config.json");
   std::filesystem::remove_all(run_);
-  // A limit on the size of files that the log and the first checkpoint stay under and the
-  // checkpoint of a run with more in its log does not: the write fails as on a full disk.
+  // A limit on the size of files: the log and the first checkpoint stay below it, the checkpoint of
+  // a run with more in its log does not. The write then fails as on a full disk.
   const ToolResult full = RunToolUnder({"prlimit", "--fsize=20000"}, Words());
   EXPECT_EQ(full.status, 1);
   EXPECT_NE(full.err.find("writing failed"), std::string::npos) << full.err;
   ExpectNoTemporaries();
 }
 
-// Any byte of a checkpoint or a config that changes is seen, and so is any cut.
+// Any changed byte of a checkpoint or a config is noticed, and so is any cut.
 TEST_F(TrainCommand, DamageIsSeen) {
   Train();
   const std::string last = run_ + "/last.safetensors", whole = ReadText(last);
@@ -338,7 +339,7 @@ TEST_F(TrainCommand, RefusesFoldersOfItsOwnData) {
               "would write into its own data");
 }
 
-// Masked tokens of short sequences may be none in a step: no loss, and none in the report.
+// Short sequences may have no masked tokens in a step: it has no loss, and none in the report.
 TEST_F(TrainCommand, StepsWithoutTargetsHaveNoLoss) {
   WriteText(dir_ / "p.fasta",
             ">a\nMKTA\n>b\nMKLV\n>c\nAAAA\n>d\nMMMM\n>e\nKKKK\n>f\nLLLL\n"
@@ -353,7 +354,7 @@ TEST_F(TrainCommand, StepsWithoutTargetsHaveNoLoss) {
   for (const train::LogPoint& point : folder.steps) EXPECT_GT(point.loss, 0.1);
 }
 
-// A run that breaks off has been saved where it was told to be.
+// A run that breaks off has been saved at the steps it was told to.
 TEST_F(TrainCommand, SavesWhenItWasTold) {
   const ToolResult result =
       RunTool(Words({"--learning-rate", "1000", "--clip", "0", "--warmup", "90", "--steps", "400",

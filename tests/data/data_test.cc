@@ -52,8 +52,8 @@ TEST_F(TextData, EachByteIsAskedForTheNext) {
   EXPECT_NE(batch.tokens, data->TrainBatch({.index = 4, .batch = 4, .length = 50}).tokens);
 }
 
-// Every byte of the held-out parts but the first is asked for once, behind the one before it; no
-// window meets another part. 499 bytes: 12 windows of 40 and one of 19.
+// Every byte of the held-out parts except the first is a target once, after the byte before it; no
+// window reaches into another part. 499 bytes: 12 windows of 40 and one of 19.
 TEST_F(TextData, HeldOutPartsAreReadOnceAndApart) {
   const auto data = Open(Task::kCausal);
   const std::string text = Digits(10000);
@@ -101,7 +101,7 @@ TEST_F(TextData, TheOrderOfEvaluationIsTheSameForAll) {
   EXPECT_EQ(one, three);
 }
 
-// Masked windows of 500 bytes: the last is padded, and nothing of the padding is asked for.
+// Masked windows of 500 bytes: the last is padded, and padding is never a target.
 TEST_F(TextData, ShortWindowsArePadded) {
   const auto data = Open(Task::kMasked);
   ASSERT_EQ(data->Batches(Split::kValid, 100, 300), 1);
@@ -116,7 +116,7 @@ TEST_F(TextData, ShortWindowsArePadded) {
   EXPECT_EQ(padding, 100);
 }
 
-// All splits together, each byte but three first ones asked for once.
+// All splits together: each byte is a target once, except the first of each of the three splits.
 TEST_F(TextData, AllIsEverySplit) {
   const auto data = Open(Task::kCausal);
   int64_t targets = 0;
@@ -148,7 +148,7 @@ TEST_F(TextData, MaskedTokensAreAskedFor) {
 TEST_F(TextData, RefusesWhatDoesNotFit) {
   EXPECT_THROW(Open(Task::kClassify), Error);
   EXPECT_THROW(OpenData(dir_ / "none", {}), Error);
-  EXPECT_THROW(Open(Task::kCausal)->Length(9000), Error);  // 9000 bytes to learn from
+  EXPECT_THROW(Open(Task::kCausal)->Length(9000), Error);  // there are 9000 bytes to learn from
   EXPECT_EQ(Open(Task::kCausal)->Length(8999), 8999);
   WriteText(dir_ / "short", "abc");
   EXPECT_THROW(OpenData(dir_ / "short", {}), Error);
@@ -203,7 +203,7 @@ TEST(Recall, AsksForTheValueOfEveryKey) {
   }
 }
 
-// Training sequences of all distances, the same length; evaluation as asked.
+// Training sequences have all distances at one length; evaluation has the requested distance.
 TEST(Recall, MixesDistancesInTrainingOnly) {
   const auto data = OpenData("task:recall,pairs=4,distance=100,mixed=1", {});
   ASSERT_EQ(data->Length(0), 112);
@@ -229,7 +229,7 @@ TEST(Recall, MixesDistancesInTrainingOnly) {
     EXPECT_EQ(start, 108);
 }
 
-// Results by another way: a stack machine over the tokens.
+// Computes results in another way: by a stack machine over the tokens.
 int32_t Calculate(const std::vector<int32_t>& tokens) {
   std::vector<std::vector<int32_t>> open(1);
   std::vector<int32_t> operations;
@@ -298,8 +298,8 @@ TEST(Generated, RefusesWhatCannotBe) {
   ExpectRefused("task:copy,length=3x", "expected a whole number");
   ExpectRefused("task:copy,length", "expected a whole number");
   ExpectRefused("task:copy,", "unknown key");
-  ExpectRefused("task:copy,length=3,length=4", "stands twice");
-  ExpectRefused("task:recall,pairs=9,symbols=8", "one a pair");
+  ExpectRefused("task:copy,length=3,length=4", "'length' twice");
+  ExpectRefused("task:recall,pairs=9,symbols=8", "one per pair");
   ExpectRefused("task:copy", "expected causal", Task::kMasked);
   ExpectRefused("task:listops", "expected classify");
   EXPECT_THROW(OpenData("task:copy", {})->Length(63), Error);

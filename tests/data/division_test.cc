@@ -31,7 +31,7 @@ TEST_F(Divisions, FewLongRecordsAreDividedByPlace) {
   }
   const auto data =
       Open(">g\n" + one + "\n", {.format = {.alphabet = Alphabet::kDna, .layout = Layout::kJoin}});
-  // Training reads the beginning alone, up to its last token: 18001 of 20001, in windows of 17991.
+  // Training reads only the beginning, up to its last token: 18001 of 20001, in windows of 17991.
   std::set<size_t> ends;
   for (int64_t i = 0; i < 100; ++i) {
     const Batch batch = data->TrainBatch({.index = i, .batch = 1, .length = 17990});
@@ -55,7 +55,7 @@ TEST_F(Divisions, FewLongRecordsAreDividedByPlace) {
   ExpectRefused(">a\n" + genome(1, 200) + "\n", "expected alphabet dna");
 }
 
-// Blocks of 8192: one in twenty is held out, to validate and to test in turn, and no window of
+// Blocks of 8192: one in twenty is held out, alternately for valid and test, and no window of
 // training reaches into one.
 TEST_F(Divisions, BlocksAreHeldOutEverywhere) {
   constexpr std::string_view kBases = "ACGT";
@@ -70,7 +70,7 @@ TEST_F(Divisions, BlocksAreHeldOutEverywhere) {
   EXPECT_EQ(data->Summary(Split::kValid).tokens, 8192);
   EXPECT_EQ(data->Summary(Split::kTest).tokens, 8192);
   EXPECT_EQ(data->Summary(Split::kTrain).tokens, 38 * 8192 - 1);
-  // Where the blocks are, from the data alone.
+  // Finds the held-out blocks from the data alone.
   std::vector<bool> held(letters.size());
   for (const Split split : {Split::kValid, Split::kTest}) {
     const Batch batch = data->EvalBatch(split, {.index = 0, .batch = 1, .length = 8191});
@@ -99,7 +99,7 @@ TEST_F(Divisions, BlocksAreHeldOutEverywhere) {
   EXPECT_THROW(Open(">g\n" + letters + "\n", clipped), Error);
 }
 
-// 5000 different sequences, of which 500 stand there under a second name.
+// 5000 different sequences, 500 of which occur a second time under another name.
 TEST_F(Divisions, SplitsGoByWhatRecordsHold) {
   std::string text;
   for (uint64_t i = 0; i < 5000; ++i)
@@ -126,7 +126,7 @@ TEST_F(Divisions, SplitsGoByWhatRecordsHold) {
   EXPECT_EQ(data->Summary(Split::kHeldOut).records, 0);
 }
 
-// A record's split does not depend on its neighbours.
+// The split of a record does not depend on its neighbours.
 TEST_F(Divisions, MoreRecordsMoveNone) {
   const DataOptions options{.format = {.valid = 0.3, .test = 0.3}};
   std::string text;
@@ -153,7 +153,7 @@ TEST_F(Divisions, AListHoldsOut) {
   EXPECT_EQ(targets.count({0, 1, 2, 3, 4}), 2u);
 
   WriteText(dir_ / "list", "a\nfamily\nz\n");
-  ExpectRefused(text, "list: names 'family', which is no record of '", {.format = format});
+  ExpectRefused(text, "list: names 'family', which is not a record of '", {.format = format});
   ExpectRefused(text, "(2 of 3 names are not there)", {.format = format});
   WriteText(dir_ / "list", "\n\n");
   ExpectRefused(text, "list: holds no names of records", {.format = format});

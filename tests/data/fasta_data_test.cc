@@ -1,4 +1,4 @@
-// FASTA files behind OpenData: layouts, masks, and rounds of training.
+// FASTA files through OpenData: layouts, masks, and rounds of training.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -91,8 +91,8 @@ TEST_F(FastaData, CropsRecordsAtRandomPlaces) {
     for (const Row& row : Rows(only->TrainBatch({.index = i, .batch = 1, .length = 4})))
       ++seen[row];
   }
-  // Three places of "<begin> A C D E F <end>" for a piece of four targets, of a third of the
-  // sequences each (the others are records that fit): five standard errors.
+  // A piece of four targets has three places in "<begin> A C D E F <end>", each for a third of the
+  // sequences (the others are records that fit): five standard errors.
   int pieces = 0;
   for (const Row& row : {Row{{kBegin, 0, 1, 2}, {0, 1, 2, 3}}, Row{{0, 1, 2, 3}, {1, 2, 3, 4}},
                          Row{{1, 2, 3, 4}, {2, 3, 4, kEnd}}})
@@ -128,7 +128,7 @@ TEST_F(FastaData, ReplacementsAreAsFrequentAsInTraining) {
       if (batch.targets[at] == kNoTarget || batch.tokens[at] == kHidden ||
           batch.tokens[at] == batch.targets[at])
         continue;
-      // A token cannot be told from one that was kept where it replaces itself.
+      // A token that replaces itself cannot be told from one that was kept.
       const double other = 1 - share[static_cast<size_t>(batch.tokens[at])];
       replaced[static_cast<size_t>(batch.tokens[at])] += 1 / other;
       all += 1 / other;
@@ -141,7 +141,7 @@ TEST_F(FastaData, ReplacementsAreAsFrequentAsInTraining) {
   EXPECT_LT(chi, 54 * 1.2);  // counts are weighted by at most 1 / (1 − 20/210)
 }
 
-// Several files and a folder are read like one; names may stand in both.
+// Several files and a folder are read like one file; a name may occur in several files.
 TEST_F(FastaData, SeveralFilesAreOne) {
   const std::string a = ">x\n" + RandomSequence(1, 30) + "\n",
                     b = ">x\n" + RandomSequence(2, 30) + "\n";
@@ -188,7 +188,7 @@ TEST_F(FastaData, RefusesWhatIsNoData) {
       << "nothing to validate with";
 }
 
-// Every record once a round, whatever the size of a batch; the order is another one each time.
+// Every record comes once per round, whatever the size of a batch; each round has another order.
 TEST_F(FastaData, RoundsOfTrainingSeeEveryRecordOnce) {
   std::string text;
   for (uint64_t i = 0; i < 60; ++i)

@@ -1,4 +1,4 @@
-// FASTA files of a test, and the sequences that a Dataset makes of them.
+// FASTA files for tests, and the sequences that a Dataset makes of them.
 #ifndef FAVOR_TESTS_DATA_FASTA_FIXTURE_H_
 #define FAVOR_TESTS_DATA_FASTA_FIXTURE_H_
 

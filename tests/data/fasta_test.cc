@@ -1,4 +1,4 @@
-// The FASTA reader: what it reads over, what it refuses and where.
+// The FASTA reader: what it skips, what it refuses and where.
 #include "data/fasta.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ std::vector<Seen> ReadAll(io::ByteStream& stream, Alphabet alphabet) {
     all.push_back({record.name, record.line, letters->Decode(tokens)});
   }
   FastaRecord more;
-  EXPECT_FALSE(reader.Next(more)) << "more behind the end";
+  EXPECT_FALSE(reader.Next(more)) << "more after the end";
   return all;
 }
 
@@ -120,13 +120,13 @@ TEST(Fasta, SaysWhereALetterIsWrong) {
 
 TEST(Fasta, RefusesWhatFollowsAnEnd) {
   ExpectRefused(">a\nMK*V\n",
-                "record 'a', line 2, column 4: more behind '*', which ends a sequence");
+                "record 'a', line 2, column 4: more after '*', which ends a sequence");
   ExpectRefused(">a\nMK*\nV\n",
-                "record 'a', line 3, column 1: more behind '*', which ends a sequence");
+                "record 'a', line 3, column 1: more after '*', which ends a sequence");
   ExpectRefused(">a\nMK**\n",
-                "record 'a', line 2, column 4: more behind '*', which ends a sequence");
-  ExpectRefused(">a b\rMKV\nACD\n", "line 1, column 5: a carriage return inside of a line");
-  ExpectRefused(">a\nMK\rV\n", "record 'a', line 2, column 3: a carriage return inside of a line");
+                "record 'a', line 2, column 4: more after '*', which ends a sequence");
+  ExpectRefused(">a b\rMKV\nACD\n", "line 1, column 5: a carriage return inside a line");
+  ExpectRefused(">a\nMK\rV\n", "record 'a', line 2, column 3: a carriage return inside a line");
 }
 
 // Headers and lines that begin, end and break anywhere around the end of a piece of a stream
@@ -141,7 +141,7 @@ TEST(Fasta, PiecesOfAStreamAreNotSeen) {
     for (size_t shift = 0; shift < 26; ++shift) {
       const std::string name = "first";
       std::string text = ">" + name + end;
-      // The piece ends `shift` bytes behind these letters: in short lines and a header.
+      // The piece ends `shift` bytes after these letters: in short lines and a header.
       const size_t before = (1 << 18) - shift - text.size();
       text += first.substr(0, before) + end + "MK" + end + "V" + end + ">second word" + end;
       text += first + end + ">third" + end + "WY" + end;

@@ -22,7 +22,7 @@ TEST(Permutation, IsABijection) {
   }
 }
 
-// Where 0 goes in 10,000 orders of 10: every place as often, by χ² with 9 degrees of freedom
+// In 10,000 orders of 10, 0 goes to every place equally often, by χ² with 9 degrees of freedom
 // (99.99 %: 33.7).
 TEST(Permutation, HasNoFavouritePlace) {
   std::vector<double> counts(10);

@@ -1,4 +1,4 @@
-// Pictures as sequences: order of pixels, what is asked, splits, and what is refused.
+// Pictures as sequences: order of pixels, targets, splits, and what is refused.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ class Pictures : public testing::Test {
   std::string folder_ = dir_ / "folder";
 };
 
-// "<begin> a b c" is asked for "a b c d": every pixel once, and nothing behind the last.
+// The targets of "<begin> a b c" are "a b c d": every pixel once, and nothing after the last.
 TEST_F(Pictures, PixelsFollowABeginToken) {
   const auto pixels = Noise(1, 2 * 3 * 3);
   WriteText(dir_ / "a.png", Png(2, 3, pixels, {.color = PNG_COLOR_TYPE_RGB}));
@@ -104,7 +104,7 @@ TEST_F(Pictures, FoldersAndArraysAreTheSame) {
     const BatchRequest all{.index = 0, .batch = 12, .length = 20};
     EXPECT_EQ(array->EvalBatch(split, all).targets, folder->EvalBatch(split, all).targets);
   }
-  // Of the same pixels in another shape they differ.
+  // Fingerprints of the same pixels in another shape differ.
   EXPECT_NE(OpenData(Array(12, "(12, 5, 4)", 20), options)->Fingerprint(), array->Fingerprint());
   EXPECT_EQ(OpenData(Array(12, "(12, 4, 5, 1)", 20), options)->Fingerprint(), array->Fingerprint());
 }
@@ -117,7 +117,7 @@ TEST_F(Pictures, ChannelsOfAPixelAreNeighbours) {
             (std::vector<int32_t>{1, 2, 3, 253, 254, 255}));
 }
 
-// 2000 pictures, of which each stands there twice: pairs stay together.
+// 2000 pictures, each of which occurs twice: pairs stay together.
 TEST_F(Pictures, SplitsGoByWhatPicturesHold) {
   std::string pictures;
   for (uint64_t i = 0; i < 2000; ++i) pictures += Text(Noise(i, 4));
@@ -158,7 +158,7 @@ TEST_F(Pictures, RefusesFoldersThatHoldSomethingElse) {
   ExpectRefused(folder_, "folder: given an empty folder, expected files");
   WriteText(folder_ + "/b.png", Png(2, 3, Noise(1, 6)));
   WriteText(folder_ + "/notes.txt", "mine");
-  ExpectRefused(folder_, "folder: holds 'notes.txt', expected PNG files alone");
+  ExpectRefused(folder_, "folder: holds 'notes.txt', expected only PNG files");
   std::filesystem::remove(folder_ + "/notes.txt");
   std::filesystem::create_directory(folder_ + "/more.png");
   ExpectRefused(folder_, "holds the folder 'more.png'");

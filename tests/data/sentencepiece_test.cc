@@ -1,5 +1,5 @@
-// Text as pieces: every text comes back, damaged models are refused, and a file read through a
-// model is the file.
+// Text as pieces: every text is reproduced, damaged models are refused, and a file that is read
+// through a model is the same text.
 #include "data/sentencepiece.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 constexpr const char* kWords[] = {"the",   "cat", "sat",    "on",   "mat", "naïve", "Straße",
                                   "кошка", "сид", "日本語", "猫が", "12",  "x=3;",  "🐈"};
 
-// Lines of words, as many bytes as asked for or a few more.
+// Lines of words, `bytes` bytes or a few more.
 std::string Words(size_t bytes, uint64_t seed = 1) {
   const RandomStream stream(seed, "words");
   std::string text;
@@ -85,7 +85,7 @@ TEST_F(SentencePiece, GivesEveryTextBack) {
   const auto vocabulary = OpenSentencePiece(Model());
   std::string controls;
   for (char c = 0; c < 32; ++c) controls += c;
-  std::string points;  // of every length, and those at the borders
+  std::string points;  // code points of every length, and those at the borders
   for (const char* point : {"\x7f", "\u0080", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\ufffd",
                             "\uffff", "\U00010000", "\U0010ffff", "\u2047", "\u2585", "\u00a0"})
     points += point;
@@ -183,7 +183,7 @@ TEST_F(SentencePiece, RefusesTextsThatGiveNoModel) {
   EXPECT_EQ(train(std::string(50000, 'a'), 1000), "no error");
 }
 
-// Of a text larger than the limit, parts from beginning to end.
+// A text larger than the limit is sampled in parts from beginning to end.
 TEST_F(SentencePiece, LearnsFromPartsOfALongText) {
   std::string text(4 << 20, 'a');
   text.replace(text.size() - 4000, 4000, Words(3900).substr(0, 3900) + std::string(100, 'z'));
@@ -207,8 +207,9 @@ TEST_F(SentencePiece, RefusesDamagedModels) {
   EXPECT_EQ(parse("hello, I am a text").find("m: not a SentencePiece model"), 0u);
   EXPECT_EQ(parse(std::string(1000, '\xff')).find("m: not a SentencePiece model"), 0u);
   EXPECT_EQ(parse(std::string(1000, '\0')).find("m: not a SentencePiece model"), 0u);
-  EXPECT_EQ(parse(model + model).find("m: not a SentencePiece model"), 0u);  // pieces twice
-  const size_t tail = model.size() - 300;  // specifications of training; pieces are in front
+  EXPECT_EQ(parse(model + model).find("m: not a SentencePiece model"),
+            0u);                           // every piece occurs twice
+  const size_t tail = model.size() - 300;  // settings of training; pieces come before
   for (size_t size = 0; size < tail; size += 37)
     EXPECT_EQ(parse(model.substr(0, size)).find("m: not a SentencePiece model"), 0u) << size;
   for (size_t at = 0; at < model.size(); at += 3) {  // an error or a model, never a crash
@@ -227,7 +228,7 @@ TEST_F(SentencePiece, RefusesDamagedModels) {
             std::string::npos);
 }
 
-// Rules that turn in circles or point outside would send SentencePiece there.
+// Rules with cycles or offsets out of range would lead SentencePiece astray.
 TEST_F(SentencePiece, RefusesDamagedRules) {
   const std::string bytes = ReadText(Model());
   PieceModel model = ParsePieceModel(bytes, "m");
@@ -260,13 +261,13 @@ TEST_F(SentencePiece, RefusesDamagedRules) {
   EXPECT_NE(with_rules(std::string("tt\0", 3)).find("point outside"), std::string::npos);
   units[0] = 256 << 10;
   units[256 ^ 'q'] = static_cast<uint32_t>('q') | static_cast<uint32_t>('q') << 10;
-  EXPECT_NE(with_rules(std::string("tt\0", 3)).find("without end"), std::string::npos);
+  EXPECT_NE(with_rules(std::string("tt\0", 3)).find("an endless rule"), std::string::npos);
   model.rules = "abc";
   EXPECT_NE(ErrorOf([&] { ParseSentencePiece(SerializePieceModel(model), "m"); }).find("cut off"),
             std::string::npos);
 }
 
-// With SentencePiece's usual rules of normalisation and without bytes.
+// Models with SentencePiece's usual rules of normalisation and without byte pieces.
 TEST_F(SentencePiece, ReadsModelsFromElsewhere) {
   for (const char* algorithm : {"unigram", "bpe", "word", "char"}) {
     const std::string prefix = *dir / algorithm;
@@ -288,7 +289,7 @@ TEST_F(SentencePiece, ReadsModelsFromElsewhere) {
   }
 }
 
-// Windows of each part, one after the other, are that part, and the parts are the file.
+// The windows of each part, concatenated, are that part, and the parts are the file.
 TEST_F(SentencePiece, ReadsAFileThroughAModel) {
   const std::string text = Words(60000, 5);
   WriteText(*dir / "data", text);
@@ -345,7 +346,7 @@ TEST(Boundary, IsALineWithinReachOrACodePoint) {
   EXPECT_EQ(NextBoundary(far, 10000, 70002), 70001);
 }
 
-// 3 words in 7 tokens at a loss of 0.5 a token: e^(0.5·7/3) = 3.2113… a word.
+// 3 words in 7 tokens at a loss of 0.5 per token: e^(0.5·7/3) = 3.2113… per word.
 TEST(SplitSummary, TellsTokensPerWordAndCharacter) {
   const SplitSummary summary{.records = 1, .tokens = 7, .words = 3, .characters = 14};
   EXPECT_NEAR(std::exp(0.5 * summary.TokensPerWord()), 3.211270543153561, 1e-12);

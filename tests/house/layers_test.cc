@@ -1,5 +1,5 @@
-// The house itself: an include may point only downwards, public headers stay free of what users do
-// not have.
+// The structure of the sources: an include may point only downwards, and public headers include
+// nothing that users do not have.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -14,13 +14,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Lower may not include higher; equals may not include each other unless they are the same folder.
+// A folder may include only lower floors and itself; folders on one floor do not include each
+// other.
 const std::map<std::string, int> kFloor = {
     {"core", 0},       {"io", 1},           {"data", 2},   {"kernels", 2}, {"features", 3},
     {"attention", 4},  {"layers", 5},       {"models", 6}, {"train", 7},   {"reports", 8},
     {"benchmarks", 9}, {"experiments", 10}, {"cli", 11}};
 
-// Public headers stand on the floor that implements them.
+// A public header belongs to the floor that implements it.
 const std::map<std::string, int> kPublicFloor = {
     {"error", 0}, {"tensor", 0},     {"context", 0},   {"random", 0},     {"version", 0},
     {"names", 0}, {"activation", 2}, {"npy", 1},       {"vocabulary", 2}, {"data", 2},
@@ -98,8 +99,8 @@ TEST(House, KernelsHaveTheSameNameEverywhere) {
   }
 }
 
-// Which implementation runs is said in one place, the operation's header: others call the
-// operation.
+// Which implementation runs is decided in one place, the operation's header; all other code calls
+// the operation.
 TEST(House, BackendsAreChosenInsideKernels) {
   const fs::path src = fs::path(FAVOR_SOURCE_DIR) / "src";
   ForEachInclude(src, [&](const fs::path& file, bool, const std::string& target) {
@@ -109,7 +110,7 @@ TEST(House, BackendsAreChosenInsideKernels) {
   });
 }
 
-// An operation on the GPU that a build without CUDA does not link would be a surprise there.
+// Without a stand-in, a build without CUDA would not link.
 TEST(House, EveryCudaKernelHasAStandInWithoutCuda) {
   const fs::path kernels = fs::path(FAVOR_SOURCE_DIR) / "src" / "kernels";
   std::ifstream file(kernels / "without_cuda.cc");

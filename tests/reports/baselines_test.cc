@@ -24,7 +24,7 @@ class FixedData : public Dataset {
       : vocab_(vocab), length_(length), classes_(classes) {}
 
   Rows& operator[](Split split) { return rows_[static_cast<size_t>(split)]; }
-  // Each token is asked for the next.
+  // The target of each token is the next one.
   void AddText(Split split, std::vector<int32_t> tokens) {
     std::vector<int32_t> targets(tokens.begin() + 1, tokens.end());
     tokens.pop_back();
@@ -67,7 +67,7 @@ class FixedData : public Dataset {
   std::array<Rows, kSplits> rows_;
 };
 
-// The sequences 0 1 0 1 2 and 2 0 1 0 0 to learn from, 0 1 2 1 0 to ask.
+// The sequences 0 1 0 1 2 and 2 0 1 0 0 for training, 0 1 2 1 0 for evaluation.
 FixedData Small() {
   FixedData data(3, 4);
   data.AddText(Split::kTrain, {0, 1, 0, 1, 2});
@@ -89,7 +89,7 @@ TEST(Baselines, AsByHand) {
     EXPECT_EQ(result.baselines[i].score.count, 4) << name;
   };
   expect(0, "uniform", 1.0 / 81, 1);
-  // Targets 1 0 1 2 and 0 1 0 0: of 8, 0 four times, 1 three times, 2 once. Asked: 1 2 1 0.
+  // Targets 1 0 1 2 and 0 1 0 0: of 8, 0 four times, 1 three times, 2 once. Evaluated: 1 2 1 0.
   const double p0 = 5.0 / 11, p1 = 4.0 / 11, p2 = 2.0 / 11;
   expect(1, "empirical", p1 * p2 * p1 * p0, 1);
   // After 0: 1 three times, 0 once. After 1: 0 twice, 2 once. After 2: 0 once.
@@ -128,8 +128,8 @@ TEST(Baselines, CountNoMoreThanAsked) {
   EXPECT_TRUE(all.all_counted && all.all_evaluated);
 }
 
-// What stands in the place of a masked token is all that is looked at: of the tokens 0, 1, 2 and
-// the hidden one, 3, with which letters were the targets.
+// Only the token shown in the place of a masked one is used: counted is how often each letter was
+// the target of the shown tokens 0, 1, 2 and 3, the hidden one.
 TEST(Baselines, OfMaskedTokensLooksAtTheShownOne) {
   FixedData data(4, 4);
   data[Split::kTrain] = {.tokens = {{3, 3, 0, 1}, {3, 2, 0, 0}},
@@ -137,14 +137,14 @@ TEST(Baselines, OfMaskedTokensLooksAtTheShownOne) {
   data[Split::kValid] = {.tokens = {{3, 2, 0, 0}}, .targets = {{0, 1, 0, kNoTarget}}};
   const Baselines result = MeasureBaselines(data, {.task = Task::kMasked});
   ASSERT_EQ(result.baselines.size(), 3u);
-  // Of 7 targets 0 four times, 1 twice, 2 once; all four tokens of the vocabulary are smoothed in.
+  // 7 targets: 0 four times, 1 twice, 2 once; smoothing covers all four tokens of the vocabulary.
   const double p0 = 5.0 / 11, p1 = 3.0 / 11;
   EXPECT_NEAR(result.baselines[1].score.loss, -std::log(p0 * p1 * p0), 1e-12);
   EXPECT_EQ(result.baselines[2].name, "shown token");
-  // Behind 3: 0 twice and 1. Behind 2: 2. Behind 0: 0 twice and 1.
+  // Given 3: 0 twice and 1. Given 2: 2. Given 0: 0 twice and 1.
   const double behind3_0 = (2 + 2 * p0) / 5, behind2_1 = p1 / 2, behind0_0 = (2 + 2 * p0) / 5;
   EXPECT_NEAR(result.baselines[2].score.loss, -std::log(behind3_0 * behind2_1 * behind0_0), 1e-12);
-  // Three of the tokens occur as targets: guessing knows as much.
+  // Three of the tokens occur as targets: guessing is among these.
   EXPECT_NEAR(result.baselines[0].score.loss, 3 * std::log(3.0), 1e-12);
 }
 
@@ -189,7 +189,8 @@ TEST(Baselines, LearnAMarkovChain) {
     }
   }
   FixedData data(kVocab, kLength);
-  double entropy = 0;  // of the targets to evaluate, of which all but the first have two before
+  double entropy =
+      0;  // entropy of the evaluated targets; all except the first have two tokens before
   for (int row = 0; row < 300; ++row) {
     const Split split = row < 200 ? Split::kTrain : Split::kValid;
     std::vector<int32_t> tokens = {0, 0};
@@ -229,7 +230,7 @@ TEST(DataStatistics, TablesAndJsonSayTheSame) {
   ASSERT_EQ(frequencies.rows.size(), 2u);
   EXPECT_EQ(frequencies.rows[0], (std::vector<std::string>{"0", "4", "50.000"}));
   ASSERT_EQ(baselines.rows.size(), 5u);
-  // log₂ 3 bits a token, 2.5 tokens a word, 1.25 a character.
+  // log₂ 3 bits per token, 2.5 tokens per word, 1.25 per character.
   EXPECT_EQ(baselines.rows[0], (std::vector<std::string>{"uniform", "25.00", "3.000", "1.5850",
                                                          "1.0986", "15.5885", "1.9812"}));
   const auto json = ToJson(statistics);

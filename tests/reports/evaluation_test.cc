@@ -12,7 +12,7 @@ namespace favor::reports {
 namespace {
 
 // 200 lines "ab é\n", of 6 bytes, 5 characters and 2 words; by place the last 120 bytes are held
-// out: 60 to validate, 60 to test.
+// out: 60 for validation, 60 for the test.
 class EvaluationOfText : public testing::Test {
  protected:
   EvaluationOfText() {
@@ -32,7 +32,7 @@ class EvaluationOfText : public testing::Test {
   const Context context_{ContextOptions{.threads = 1}};
 };
 
-// 59 targets of the 60 bytes: all but the first, which begins a word of the 20.
+// 59 of the 60 bytes are targets: all but the first, which begins one of the 20 words.
 TEST_F(EvaluationOfText, CountsWordsAndCharactersOfTargets) {
   for (const int64_t length : {7, 59, 64}) {
     const Evaluation result =
@@ -64,7 +64,7 @@ TEST_F(EvaluationOfText, EndsWithTheSequenceThatReachesTheTargets) {
   }
 }
 
-// Groups in one pass are what each gives alone.
+// Scores of groups of targets in one pass equal those of each group alone.
 TEST_F(EvaluationOfText, GroupsOfTargets) {
   const Batch batch = data_->EvalBatch(Split::kTest, {.index = 0, .batch = 3, .length = 16});
   std::vector<uint8_t> groups(batch.targets.size());
@@ -109,7 +109,7 @@ TEST(EvaluationOfMasked, KindsAddUp) {
   EXPECT_EQ(sum.count, result.score.count);
   EXPECT_NEAR(sum.loss, result.score.loss, 1e-9 * sum.loss);
   EXPECT_GT(result.by_masking[0].count, 5 * result.by_masking[1].count);  // 80 % and 10 %
-  // By hand: hidden is the hidden token, kept the target itself.
+  // By hand: the first is the hidden token, the second the target itself, the third another.
   const Batch batch{.batch = 1, .length = 4, .tokens = {27, 3, 4, 5}, .targets = {1, 3, 5, -1}};
   EXPECT_EQ(Maskings(batch, *data->vocabulary()), (std::vector<uint8_t>{0, 2, 1, 2}));
 }

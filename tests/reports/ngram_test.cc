@@ -15,7 +15,7 @@ void AddSequence(const Tokens& tokens, NgramCounts& counts) {
   for (size_t i = 1; i < tokens.size(); ++i) counts.Add(std::span(tokens).first(i), tokens[i]);
 }
 
-// Tokens 0, 1, 2; the sequence 0 1 0 1 2, of which all but the first are targets.
+// Tokens 0, 1, 2; the sequence 0 1 0 1 2, in which all but the first are targets.
 class ByHand : public testing::Test {
  protected:
   static NgramModel Model() {
@@ -71,7 +71,7 @@ TEST(Ngram, NothingCountedIsUniform) {
   EXPECT_EQ(model.Best(Tokens{4}), 0);
 }
 
-// A context at the start of a sequence has no longer one: it counts for lower orders alone.
+// At the start of a sequence histories are short: they count only for lower orders.
 TEST(Ngram, ShortContextsCountForLowerOrders) {
   NgramCounts counts(4, 4);
   for (int i = 0; i < 10; ++i) counts.Add(Tokens{0}, 1);
@@ -113,7 +113,7 @@ TEST(Ngram, LargeVocabulariesHaveLowerOrders) {
   }
 }
 
-// Of a small alphabet up to eight tokens; falling to a lower order is counting with it.
+// Small alphabets have up to 8-grams; reducing the order equals counting with the lower one.
 TEST(Ngram, SmallAlphabetsHaveHigherOrders) {
   EXPECT_EQ(NgramCounts(32, 9).order(), 8);
   EXPECT_EQ(NgramCounts(33, 9).order(), 4);

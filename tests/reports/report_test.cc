@@ -67,7 +67,7 @@ TEST(Report, IsSelfContained) {
   EXPECT_NE(html.find("favor lab x"), std::string::npos);
 }
 
-// Decoded by other code than that which encodes.
+// A decoder that is independent of the encoder.
 std::string FromBase64(std::string_view text) {
   const std::string_view digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -84,7 +84,7 @@ std::string FromBase64(std::string_view text) {
 }
 
 TEST(Report, HoldsPictures) {
-  // Files of different lengths: one, two and no bytes more than threes.
+  // Files whose lengths leave each remainder modulo three.
   std::set<size_t> lengths;
   for (int64_t width = 1; width < 12; ++width) {
     std::vector<uint8_t> pixels;

@@ -1,4 +1,4 @@
-// The config of a run as JSON: every field there and back, and errors that help.
+// The config of a run as JSON: every field is written and read back, and errors help.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -32,7 +32,7 @@ TEST(RunConfigJson, ComesBackAsItWas) {
   EXPECT_EQ(back.training.seed, INT64_MAX);
 }
 
-// All values of all enums, and names of entries of tables: through the file and through options.
+// All values of all enums, and all names in tables, pass through the file and through options.
 TEST(RunConfigJson, EveryChoiceComesBack) {
   RunConfig config;
   const std::vector<Field> fields = train::RunFields(config);
@@ -62,7 +62,7 @@ TEST(RunConfigJson, EveryChoiceComesBack) {
   EXPECT_GT(seen, 45);
 }
 
-// What foreign models need is written only if it is used: older versions read the files of others.
+// Fields for foreign models are written only if used, so that older versions can read other files.
 TEST(RunConfigJson, NewFieldsAreWrittenOnlyIfTheyChanged) {
   RunConfig config;
   for (const char* key : {"norm_epsilon", "embedding_scale"}) {
@@ -112,7 +112,7 @@ TEST(RunConfigJson, RefusesWhatCannotBe) {
   ExpectRefused(R"({"task": "causal", "task": "masked"})", "occurs twice");
   ExpectRefused(R"({"model":)" + std::string(100000, '[') + std::string(100000, ']') + "}",
                 "nested too deeply");
-  ExpectRefused("[1]", "no JSON object");
+  ExpectRefused("[1]", "not a JSON object");
   ExpectRefused(R"({"model": 3})", "expected an object");
   ExpectRefused(R"({"model": {"heads": 2.5}})", "heads: given 2.5, expected a whole number");
   ExpectRefused(R"({"model": {"heads": -1}})", "heads: given -1");

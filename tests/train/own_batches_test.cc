@@ -1,4 +1,4 @@
-// Steps from batches of the caller, in one call or in three, as several processes would make them.
+// Steps on batches of the caller, in one call or in three, as several processes would make them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::vector<Batch> OwnBatches(const Trainer& trainer) {
   return batches;
 }
 
-// Weights, moments and step, as a file.
+// Weights, moments and step, as the bytes of a file.
 std::string Saved(const Trainer& trainer) {
   const TempDir dir;
   trainer.Save(dir / "saved");
@@ -82,7 +82,7 @@ TEST(OwnBatches, HaveDropoutOfTheirOwn) {
     const View all = trainer.Gradients();
     return std::vector<float>(all.Data<float>(), all.Data<float>() + all.size(0));
   };
-  // Means over the same batch once, twice and three times: what the second and the third added.
+  // Means over the same batch once, twice and three times give what the second and third added.
   const auto one = gradients(1), two = gradients(2), three = gradients(3);
   double second_moved = 0, third_moved = 0, largest = 0;
   for (size_t i = 0; i < one.size(); ++i) {
@@ -149,7 +149,7 @@ TEST(OwnBatches, MayAllBelongToOtherProcesses) {
   trainer.AddGradients({}, 100);
   const View gradients = trainer.Gradients();
   for (int64_t i = 0; i < gradients.size(0); ++i) ASSERT_EQ(gradients.Data<float>()[i], 0);
-  gradients.Data<float>()[3] = 0.25f;  // of somebody else
+  gradients.Data<float>()[3] = 0.25f;  // from another process
   const StepReport report = trainer.Update();
   EXPECT_EQ(report.gradient_norm, 0.25);
   EXPECT_EQ(report.tokens, 0);
@@ -186,7 +186,7 @@ TEST(OwnBatches, MisuseIsRefusedAndChangesNothing) {
   ExpectRefused([&] { trainer.Update(); }, "there are no gradients");  // still none
   EXPECT_TRUE(Saved(trainer) == Saved(twin));
 
-  // Within a step.
+  // Errors within a step.
   const std::span share(batches);
   trainer.AddGradients(share.first(1), targets);
   ExpectRefused([&] { trainer.Step(); }, "step: there are gradients of a step");
@@ -201,7 +201,7 @@ TEST(OwnBatches, MisuseIsRefusedAndChangesNothing) {
   ExpectSame(trainer.Update(), twin.Step());
   EXPECT_TRUE(Saved(trainer) == Saved(twin));
 
-  // What is loaded begins anew.
+  // Loading drops the step that was begun.
   const TempDir dir;
   trainer.Save(dir / "here");
   trainer.AddGradients(batches, targets);
@@ -228,7 +228,7 @@ TEST(OwnBatches, AnInfiniteGradientChangesNothing) {
   EXPECT_TRUE(Saved(trainer) == Saved(twin));
 }
 
-// What the host says of a tally is what AdamW does with it.
+// What the host says about a tally agrees with what AdamW does with it.
 TEST(OwnBatches, StepsAreUnusableForTheSameReasonsAsForAdamW) {
   const double infinity = std::numeric_limits<double>::infinity();
   struct Tallied {
@@ -303,9 +303,9 @@ TEST(TrainerWithoutData, LearnsFromBatchesThatAreGiven) {
   while (reference.step() < 45) step(reference);
   while (second.step() < 45) step(second);
   EXPECT_TRUE(Saved(second) == Saved(reference));
-  // A model alone: nobody knows what its tokens stand for.
+  // A file with only a model does not say what its tokens stand for.
   EXPECT_EQ(Model::Load(dir / "half").config().vocab, 11);
-  ExpectRefused([&] { LoadTrained(dir / "half"); }, "holds a model alone");
+  ExpectRefused([&] { LoadTrained(dir / "half"); }, "holds only a model");
 }
 
 TEST(TrainerWithoutData, NeedsToKnowItsModel) {

@@ -1,4 +1,4 @@
-// Runs with their folder, stopped by the program around them.
+// Runs with their folder, stopped by the program that started them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -37,7 +37,7 @@ TEST(Run, StopsBeforeAnyStepAndContinues) {
   }
 }
 
-// The last step, and the last evaluation that patience waited for, are ends of their own.
+// A run that ends with its last step, or because patience is over, was not interrupted.
 TEST(Run, ACompleteRunIsNotInterrupted) {
   const Context context({.threads = 1});
   const TempDir dir;

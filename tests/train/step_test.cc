@@ -15,7 +15,7 @@
 namespace favor {
 namespace {
 
-// Batches of ten tokens with 10, 6 and 2 targets in turn.
+// Batches of ten tokens with alternately 10, 6 and 2 targets.
 class UnevenBatches : public Dataset {
  public:
   int64_t vocab() const override { return 7; }
@@ -224,13 +224,14 @@ TEST(Step, DecaysMatricesAndNothingElse) {
   }
 }
 
-// A line up over the warm-up, then half a cosine (here at 45°, 90°, 135° and 180°) or a constant.
+// Rises linearly over the warm-up, then half a cosine (here at 45°, 90°, 135° and 180°) or
+// constant.
 TEST(Step, TakesTheLearningRateOfItsNumber) {
   const Context context({.threads = 1});
   struct Rates {
     Schedule schedule;
     int64_t warmup;
-    std::vector<double> of_steps;  // as shares of the full rate
+    std::vector<double> of_steps;  // rates as shares of the full rate
   };
   const double half = std::sqrt(0.5) / 2;
   for (const auto& [schedule, warmup, of_steps] :

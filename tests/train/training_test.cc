@@ -46,8 +46,8 @@ TEST(Trainer, RefusedCheckpointsChangeNothing) {
   EXPECT_EQ(ReadText(dir / "a"), ReadText(dir / "b"));
 }
 
-// Weights go on with the ω that they were learned with, also after it was drawn anew, and so do
-// checkpoints of what follows.
+// Weights keep the ω that they were learned with, also after it was drawn anew, and so do later
+// checkpoints.
 TEST(Trainer, StartsFromAnotherModelWithItsOmega) {
   const Context context({.threads = 1});
   RunConfig run = SmallRun();
@@ -64,7 +64,7 @@ TEST(Trainer, StartsFromAnotherModelWithItsOmega) {
   for (int i = 0; i < 3; ++i) second.Step();
   const TempDir dir;
   second.Save(dir / "a.safetensors");
-  for (int i = 0; i < 3; ++i) second.Step();  // drawn anew behind the fourth step
+  for (int i = 0; i < 3; ++i) second.Step();  // drawn anew after the fourth step
   Trainer third(run, context, data);
   third.Load(dir / "a.safetensors");
   for (int i = 0; i < 3; ++i) third.Step();
@@ -88,7 +88,7 @@ TEST(Schedule, RisesThenFalls) {
   EXPECT_DOUBLE_EQ(train::LearningRate(config, 1), 2);
 }
 
-// Two steps by hand: the formula of the header with other code.
+// Two steps by hand: the formula of the header in independent code.
 TEST(AdamW, FollowsItsFormula) {
   const Context context({.threads = 1});
   layers::ParameterSet parameters({.seed = 1, .type = DataType::kF64});
@@ -112,7 +112,7 @@ TEST(AdamW, FollowsItsFormula) {
              (m / (1 - std::pow(0.9, step)) / (std::sqrt(v / (1 - std::pow(0.98, step))) + 1e-3) +
               decay);
       }
-      parameter->grad.Data<double>()[i] = w;  // what is expected, kept until it is compared
+      parameter->grad.Data<double>()[i] = w;  // the expected value, kept until it is compared
     }
   }
   std::vector<std::vector<double>> expected;
@@ -213,7 +213,7 @@ TEST(Training, AccumulatedBatchesAreOneLargeBatch) {
   one.training.batch = 8;
   two.training.accumulate = 2;
   Trainer a(one, context), b(two, context);
-  // Generated examples are numbered through: the same eight.
+  // Generated examples are numbered throughout: both read the same eight.
   EXPECT_NEAR(a.Step().loss, b.Step().loss, 1e-6);
   EXPECT_NEAR(a.Step().loss, b.Step().loss, 1e-4);
 }
@@ -255,7 +255,7 @@ TEST(Training, ContinuesBitForBit) {
   }
 }
 
-// Weights, moments and step, as a file.
+// Weights, moments and step, as the bytes of a file.
 std::string Saved(const Trainer& trainer, const std::string& path) {
   trainer.Save(path);
   return ReadText(path);
@@ -287,7 +287,7 @@ TEST(Training, ARefusedFileChangesNothing) {
   const std::string untouched = Saved(stranger, dir / "untouched");
   EXPECT_THROW(stranger.Load(dir / "before"), Error);
   EXPECT_EQ(Saved(stranger, dir / "untouched"), untouched);
-  // What is loaded goes into the same model: a decoder of it reads the new weights.
+  // Loading changes the same model: a decoder of it reads the new weights.
   trainer.Step();
   trainer.Load(dir / "before");
   EXPECT_EQ(&trainer.model(), &model);
@@ -337,7 +337,7 @@ TEST(Training, StopsWhereTheLossIsNotFinite) {
   }
 }
 
-// A rate that is far too high ends in the same line, wherever the numbers leave their range.
+// A rate that is far too high gives the same error, wherever numbers leave their range.
 TEST(Training, DivergenceIsAnErrorThatNamesTheStep) {
   const Context context({.threads = 1});
   RunConfig run = SmallRun();
