@@ -60,7 +60,7 @@ class Option {
   bool required_ = false, list_ = false;
 };
 
-constexpr const char* kUsualHeading = "Options";  // of options in help, unless another is set
+constexpr const char* kUsualHeading = "Options";  // heading in help unless another is set
 
 struct Range {
   int64_t least, most;

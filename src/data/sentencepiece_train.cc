@@ -20,7 +20,7 @@ namespace favor::data {
 namespace {
 
 constexpr int64_t kMetaPieces = 257;  // the bytes, and the unknown piece
-constexpr double kCoverage = 0.9995;  // share of characters whose kind gets its own piece
+constexpr double kCoverage = 0.9995;  // share of a text whose characters have their own pieces
 // SentencePiece divides its work, and with it sums of floats, by the number of threads: a fixed
 // number gives the same model everywhere.
 constexpr int kThreads = 16;

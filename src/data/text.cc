@@ -116,7 +116,7 @@ void BytesByBlocks(const Text& text, Stored& stored) {
   writer.Finish(stored);
 }
 
-// Writes pieces to scratch files, with text divided at the boundaries that Cuts allows.
+// Writes pieces to scratch files, divided at the places that Cuts gives.
 void PiecesByPlace(const Text& text, Stored& stored) {
   const auto cuts = Cuts(text, stored);
   TextWriter writer(stored);

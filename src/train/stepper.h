@@ -48,7 +48,7 @@ class Stepper {
   // A step that waits for Update.
   struct Begun {
     int64_t targets;  // targets of the whole step, maybe of several processes
-    int64_t added = 0, batches = 0, tokens = 0;  // of this process
+    int64_t added = 0, batches = 0, tokens = 0;  // counts of this process
   };
   void Begin(int64_t targets);
   // Adds the gradients of batches that were checked and have `targets` targets.
