@@ -356,7 +356,7 @@ TEST_F(GenerateCommand, RefusesPicturesThatAreNone) {
   };
   const std::string out = dir_ / "out.png";
   refused(dir_ / "text", {"--prompt", "a", "--png", out}, 2,
-          "generate: --png: given a model of bytes, expected one of pixels");
+          "generate: --png: given a model of bytes, expected a model of pixels");
   refused(run_, {"--png", out, "--tokens", "11"}, 2,
           "generate: --tokens: given 11, expected at least 12 (or none) for a whole picture of 3 × "
           "4 × 1");
@@ -385,7 +385,7 @@ TEST_F(GenerateCommand, RefusesPicturesThatAreNone) {
   for (const char* shape :
        {"3 × 4", "3 × 4 × 2", "3 × 4 × 3", "4 × 4 × 1", "-3 × -4 × 1", "0 × 0 × 1", "3 × 4 × 1 × 1",
         "3 x 4 x 1", "3 × 4 × 1 ", "9999999999999999999 × 4 × 1"})
-    refused(with_shape(shape), {"--png", out}, 1, "damaged checkpoint: pictures of '");
+    refused(with_shape(shape), {"--png", out}, 1, "damaged checkpoint: given pictures of '");
 }
 
 TEST_F(GenerateCommand, ReportsCompare) {

@@ -130,7 +130,7 @@ TEST(Tool, HelpSaysWhatIsRequiredAndWhatIsUsual) {
   EXPECT_NE(append.find("append --state FILE --k K.npy --v V.npy [options]"), std::string::npos);
   EXPECT_NE(append.find("--state FILE"), std::string::npos);
   EXPECT_NE(append.find("The state's file (required)"), std::string::npos);
-  EXPECT_NE(append.find("\nWhat a new file is made with"), std::string::npos);
+  EXPECT_NE(append.find("\nSettings of a new file"), std::string::npos);
   const std::string model = RunTool({"help", "inspect", "model"}).out;
   EXPECT_NE(model.find("--causal, --no-causal"), std::string::npos) << model;
   EXPECT_EQ(model.find("{false}"), std::string::npos) << model;
