@@ -41,8 +41,9 @@ void CheckGradients(const Arguments& a) {
   const bool wanted =
       !a.grad_q.empty() || !a.grad_k.empty() || !a.grad_v.empty() || !a.grad_log_decay.empty();
   if (wanted && a.grad_out.empty()) {
-    Throw(ErrorCode::kInvalidOption, "attend",
-          "gradients of q, k, v or log_decay need the gradient of the output: give --grad-out G.npy");
+    Throw(
+        ErrorCode::kInvalidOption, "attend",
+        "gradients of q, k, v or log_decay need the gradient of the output: give --grad-out G.npy");
   }
   if (!a.grad_log_decay.empty() && a.log_decay.empty())
     Throw(ErrorCode::kInvalidOption, "attend: --grad-log-decay", "given without --log-decay");
