@@ -45,13 +45,13 @@ class CopiedBytes {
 
 GenerateBench RunGenerateBench(const GenerateBenchOptions& options, const Context& context) {
   GenerateBench bench{.options = options, .threads = context.threads()};
-  std::ranges::sort(bench.options.contexts);
+  std::ranges::sort(bench.options.prefixes);
   Model model(options.model, /*seed=*/1);
   bench.weight_bytes = model.ParameterCount() * static_cast<int64_t>(sizeof(float));
   Decoder decoder(model, context);
-  Progress progress("bench", bench.options.contexts.back(), options.quiet);
-  for (const int64_t length : bench.options.contexts) {
-    GenerateMeasurement row{.context = length, .seconds = std::numeric_limits<double>::infinity()};
+  Progress progress("bench", bench.options.prefixes.back(), options.quiet);
+  for (const int64_t length : bench.options.prefixes) {
+    GenerateMeasurement row{.prefix = length, .seconds = std::numeric_limits<double>::infinity()};
     const int64_t fresh = length - decoder.tokens();
     constexpr int64_t kPiece = 4096;
     double reading = 0;
@@ -95,7 +95,7 @@ reports::Table GenerateBench::ToTable() const {
   for (const GenerateMeasurement& row : rows) {
     const auto bytes = static_cast<double>(weight_bytes + row.state_bytes);
     table.rows.push_back(
-        {std::to_string(row.context), fmt::format("{:.0f}", row.read_tokens_per_second),
+        {std::to_string(row.prefix), fmt::format("{:.0f}", row.read_tokens_per_second),
          fmt::format("{:.1f}", 1 / row.seconds), fmt::format("{:.3f}", 1e3 * row.seconds),
          fmt::format("{:.3f}", static_cast<double>(row.state_bytes) / 1e6),
          fmt::format("{:.2f}", bytes / row.copy_seconds / 1e9),

@@ -13,14 +13,14 @@ namespace favor::benchmarks {
 
 struct GenerateBenchOptions {
   ModelConfig model = Preset("regular");
-  std::vector<int64_t> contexts = {100, 1000, 10'000, 100'000};
+  std::vector<int64_t> prefixes = {100, 1000, 10'000, 100'000};
   int64_t tokens = 64;  // generated per round
   int64_t rounds = 5;   // the shortest time counts
   bool quiet = false;
 };
 
 struct GenerateMeasurement {
-  int64_t context = 0;
+  int64_t prefix = 0;
   double read_tokens_per_second = 0;  // for the tokens since the previous prefix
   double seconds = 0;                 // time per token
   int64_t state_bytes = 0;

@@ -46,7 +46,7 @@ void FieldOptions::Add(Options& options, const std::string& heading,
             field.Option(), [this, key](const std::string& text) { given_[key] = text; }, help)
         .Placeholder(Placeholder(field))
         .Default(std::ranges::find(of_preset, field.key) != of_preset.end()
-                     ? fmt::format("the preset's; of tiny {}", shown.dump())
+                     ? fmt::format("the preset's; {} of tiny", shown.dump())
                  : shown.is_string() ? shown.get<std::string>()
                  : shown.is_null()   ? ""
                                      : shown.dump());

@@ -79,7 +79,7 @@ TEST_F(BenchCommand, TimesTrainingSteps) {
 
 TEST_F(BenchCommand, TimesGeneration) {
   const auto run = [&](std::vector<std::string> more) {
-    std::vector<std::string> words = {"bench", "generate", "--contexts", "16,700",   "--width",
+    std::vector<std::string> words = {"bench", "generate", "--prefixes", "16,700",   "--width",
                                       "8",     "--heads",  "2",          "--layers", "1",
                                       "--ff",  "8",        "--features", "8",        "--tokens",
                                       "4",     "--rounds", "2",          "--quiet"};
@@ -91,7 +91,7 @@ TEST_F(BenchCommand, TimesGeneration) {
   EXPECT_NE(result.out.find("tokens/s"), std::string::npos) << result.out;
   const auto json = nlohmann::json::parse(std::ifstream(dir_ / "g.json"));
   ASSERT_EQ(json["rows"].size(), 2u);
-  EXPECT_EQ(json["rows"][1]["context"], 700);
+  EXPECT_EQ(json["rows"][1]["prefix"], 700);
   // A state of linear attention does not grow; a cache of exact attention does.
   EXPECT_EQ(json["rows"][0]["state_bytes"], json["rows"][1]["state_bytes"]);
   EXPECT_GT(json["rows"][0]["tokens_per_second"].get<double>(), 0);
@@ -100,7 +100,7 @@ TEST_F(BenchCommand, TimesGeneration) {
   const auto exact = nlohmann::json::parse(std::ifstream(dir_ / "e.json"));
   EXPECT_GT(exact["rows"][1]["state_bytes"].get<int64_t>(),
             10 * exact["rows"][0]["state_bytes"].get<int64_t>());
-  ExpectError(run({"--contexts", "0"}), 2, "--contexts");
+  ExpectError(run({"--prefixes", "0"}), 2, "--prefixes");
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ void MakeSmall(Words& words) {
   if (Is(words, "bench")) {
     Set("--rounds", "1", words);
     if (!Is(words, "bench", "generate")) Set("--lengths", "16,32", words);
-    if (Is(words, "bench", "generate")) Set("--contexts", "8,16", words);
+    if (Is(words, "bench", "generate")) Set("--prefixes", "8,16", words);
     if (!Is(words, "bench", "attention")) MakeModelSmall(words);
   }
   if (Is(words, "lab")) Set("--draws", "2", words);

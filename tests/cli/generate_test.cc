@@ -81,7 +81,7 @@ TEST_F(GenerateCommand, GoesOnFromAPrompt) {
   for (const int token : parsed["samples"][0]["tokens"]) bytes += static_cast<char>(token);
   EXPECT_EQ(bytes + "\n", first.out);
   EXPECT_NE(parsed["samples"][0]["text"], parsed["samples"][1]["text"]);
-  EXPECT_EQ(parsed["context_tokens"], 6);
+  EXPECT_EQ(parsed["prefix_tokens"], 6);
   EXPECT_GT(parsed["state_bytes"], 0);
 }
 

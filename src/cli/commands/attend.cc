@@ -48,8 +48,9 @@ void CheckGradients(const Arguments& a) {
   if (!a.grad_log_decay.empty() && a.log_decay.empty())
     Throw(ErrorCode::kInvalidOption, "attend: --grad-log-decay", "given without --log-decay");
   if (!wanted && !a.grad_out.empty()) {
-    Throw(ErrorCode::kInvalidOption, "attend: --grad-out",
-          "given without --grad-q, --grad-k or --grad-v: nothing would be written");
+    Throw(
+        ErrorCode::kInvalidOption, "attend: --grad-out",
+        "given without --grad-q, --grad-k, --grad-v or --grad-log-decay: nothing would be written");
   }
 }
 

@@ -219,7 +219,7 @@ void Run(const Arguments& a) {
   if (a.json) {
     PrintJson({{"samples", samples},
                {"prompt_tokens", prompt.size()},
-               {"context_tokens", decoder.tokens()},
+               {"prefix_tokens", decoder.tokens()},
                {"prefill_tokens_per_second", rate(prompt.size(), prefill)},
                {"tokens_per_second", rate(drawn, seconds)},
                {"state_bytes", decoder.StateBytes()}});

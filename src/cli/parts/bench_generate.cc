@@ -28,7 +28,7 @@ struct Arguments {
 Json ToJson(const benchmarks::GenerateBench& bench) {
   Json rows = Json::array();
   for (const benchmarks::GenerateMeasurement& row : bench.rows) {
-    rows.push_back({{"context", row.context},
+    rows.push_back({{"prefix", row.prefix},
                     {"read_tokens_per_second", row.read_tokens_per_second},
                     {"tokens_per_second", 1 / row.seconds},
                     {"state_bytes", row.state_bytes},
@@ -46,7 +46,7 @@ void Run(Arguments& a) {
   model = a.model.Fresh().model;
   if (model.vocab == 0) model.vocab = kByteVocab;
   if (model.positions == Positions::kLearned && model.max_length == 0)
-    model.max_length = std::ranges::max(a.options.contexts) + a.options.tokens;
+    model.max_length = std::ranges::max(a.options.prefixes) + a.options.tokens;
   const Context context = a.run.Make();
   const benchmarks::GenerateBench bench = benchmarks::RunGenerateBench(a.options, context);
   fmt::print("{}{}\n", bench.ToTable().ToText(), bench.ToTable().caption);
@@ -54,7 +54,7 @@ void Run(Arguments& a) {
 }
 
 void Declare(Options& options, Arguments& a) {
-  options.Integers("--contexts,--context", {1, int64_t{1} << 32}, a.options.contexts,
+  options.Integers("--prefixes,--prefix", {1, int64_t{1} << 32}, a.options.prefixes,
                    "Lengths of the prefix: tokens read before the first is generated");
   options.Integer("--tokens", {1, 1 << 20}, a.options.tokens, "Tokens generated per round");
   options.Integer("--rounds", {1, 1000}, a.options.rounds,
@@ -72,7 +72,7 @@ Command BenchGeneratePart() {
       .name = "generate",
       .summary =
           "Tokens per second after prefixes of given lengths, next to a copy of the same bytes",
-      .example = "favor bench generate --preset regular --positions rotary --contexts 100,100000",
+      .example = "favor bench generate --preset regular --positions rotary --prefixes 100,100000",
       .setup = Setup(Declare, Run)};
 }
 
