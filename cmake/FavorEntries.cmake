@@ -1,7 +1,7 @@
 # favor_entries(<directory> <extension> <output>)
 #
 # Writes <build>/generated/<output> with one line FAVOR_ENTRY(PascalName) for each file of <directory>: the
-# lists of maps, projections, experiments and commands follow from the files that exist, so adding one is
+# lists of maps, projections, kinds of attention, tasks, experiments and commands follow from the files that exist, so adding one is
 # adding one file. (Static initialisers cannot do this: a linker drops them from static libraries.)
 function(favor_entries directory extension output)
   file(GLOB files CONFIGURE_DEPENDS RELATIVE ${directory} ${directory}/*.${extension})

@@ -1,9 +1,9 @@
 // Linear attention on prefix states (prefix_state.h): a whole call, and the operations on states
 // that outlive a call.
 //
-// Within a causal chunk the maxima c_r cover keys that its first rows may not see. A row whose
-// denominator falls below 2⁻⁹⁰ for that reason is recomputed with half the chunk, down to single
-// tokens, where D ≥ 1 again.
+// Within a causal chunk the maxima c_r cover keys that its first rows may not see. If the
+// denominator of a row falls below 2⁻⁹⁰ for that reason (signed maps: its exponent), the chunk is
+// computed again in halves, down to single tokens, for which D ≥ 1.
 #ifndef FAVOR_KERNELS_LINEAR_ATTENTION_H_
 #define FAVOR_KERNELS_LINEAR_ATTENTION_H_
 

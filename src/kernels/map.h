@@ -6,7 +6,6 @@
 //   Factor(u, part, epsilon), FactorSlope      g(u) and dg/du
 //   Theory(pair, law)                          moments of φ(x)·φ(y): kernel and variance
 //
-//
 // where u = B·ω_r·x, and the exponent of the feature is E_r(x) = e(u) + norm_slope·‖x‖²/2 +
 // A·‖ω_r‖² (A is 0 except for maps that take one; B = √(1 − 4A)). A map with two parts has 2m
 // features, the second part after the first. Each formula is written once, in the map's file, and
