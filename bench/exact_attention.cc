@@ -38,10 +38,10 @@ struct Setup {
 };
 
 void Measure(benchmark::State& bench, int products,
-             const std::function<kernels::RowCounts(Setup&)>& work) {
+             const std::function<kernels::RowCounts(Setup&)>& work, double rows = kRows) {
   Setup setup;
   for (auto _ : bench) Keep(work(setup));
-  bench.counters["GFLOP/s"] = benchmark::Counter(2.0 * kRows * kRows * kDim * products / 1e9,
+  bench.counters["GFLOP/s"] = benchmark::Counter(2.0 * rows * rows * kDim * products / 1e9,
                                                  benchmark::Counter::kIsIterationInvariantRate);
 }
 
@@ -49,19 +49,29 @@ void Exact(benchmark::State& bench) {
   Measure(bench, 2,
           [](Setup& s) { return kernels::cpu::Exact(s.rows, kAll, s.context, {.output = s.out}); });
 }
-void ExactQueryGradients(benchmark::State& bench) {
-  Measure(bench, 3, [](Setup& s) {
-    return kernels::cpu::ExactQueryGradients(s.rows, s.gradients, kAll, s.context);
-  });
-}
-void ExactKeyGradients(benchmark::State& bench) {
-  Measure(bench, 4, [](Setup& s) {
-    return kernels::cpu::ExactKeyGradients(s.rows, s.gradients, kAll, s.context);
-  });
+// A block of queries and a block of keys, as a backward call cuts them.
+void ExactGradients(benchmark::State& bench) {
+  constexpr int64_t kSide = 192, kBlocks = kRows / kSide;
+  Measure(
+      bench, 5,
+      [](Setup& s) {
+        kernels::RowCounts counts;
+        for (int64_t query = 0; query < kBlocks; ++query) {
+          for (int64_t key = 0; key < kBlocks; ++key) {
+            counts += kernels::cpu::ExactGradients(s.rows, s.gradients,
+                                                   {.queries = {query * kSide, (query + 1) * kSide},
+                                                    .keys = {key * kSide, (key + 1) * kSide},
+                                                    .add_to_queries = true,
+                                                    .add_to_keys = true},
+                                                   s.context);
+          }
+        }
+        return counts;
+      },
+      kBlocks * kSide);
 }
 BENCHMARK(Exact);
-BENCHMARK(ExactQueryGradients);
-BENCHMARK(ExactKeyGradients);
+BENCHMARK(ExactGradients);
 
 }  // namespace
 }  // namespace favor

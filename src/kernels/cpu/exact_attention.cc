@@ -1,7 +1,10 @@
 #include "kernels/exact_attention.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
+#include "core/element.h"
 #include "core/parallel.h"
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/simd/exact_rows.h"
@@ -22,6 +25,91 @@ RowCounts ForBlocks(const Context& context, int64_t groups, int64_t length, cons
   });
 }
 
+// Blocks of queries and keys meet in waves: in wave w, block j of the keys meets block j + w
+// (modulo their number) of the queries, so that within a wave every row of a gradient has one
+// writer, and over the waves every sum has one order, whatever the threads.
+class Waves {
+ public:
+  Waves(const AttentionProblem& problem, const Turns& turns)
+      : problem_(problem),
+        turns_(turns),
+        queries_((problem.query_length + kSide - 1) / kSide),
+        keys_((problem.key_length + kSide - 1) / kSide),
+        begun_keys_(static_cast<size_t>(turns.groups * keys_), 0) {}
+
+  RowCounts Run(const AttentionGradients& a, int64_t turn, const Context& context) {
+    begun_queries_.assign(static_cast<size_t>(turns_.groups * queries_), 0);
+    RowCounts counts;
+    const int64_t waves = std::max(queries_, keys_);
+    for (int64_t wave = 0; wave < waves; ++wave) {
+      counts += SumPieces(context, turns_.groups * keys_, [&](int64_t piece) {
+        const int64_t index = piece / keys_, key_block = piece % keys_,
+                      query_block = (key_block + wave) % waves;
+        return query_block < queries_ ? Meet(a, turn, index, query_block, key_block, context)
+                                      : RowCounts{};
+      });
+    }
+    ParallelFor(context, turns_.groups, [&](int64_t index) { ZeroTheRest(a, turn, index); });
+    return counts;
+  }
+
+ private:
+  static constexpr int64_t kSide = 192;  // rows of a block: what a pair of them needs stays in L2
+
+  static RowRange Rows(int64_t block, int64_t length) {
+    return {block * kSide, std::min(length, (block + 1) * kSide)};
+  }
+  uint8_t& BegunQueries(int64_t index, int64_t block) {
+    return begun_queries_[static_cast<size_t>(index * queries_ + block)];
+  }
+  uint8_t& BegunKeys(int64_t index, int64_t block) {
+    return begun_keys_[static_cast<size_t>(index * keys_ + block)];
+  }
+
+  RowCounts Meet(const AttentionGradients& a, int64_t turn, int64_t index, int64_t query_block,
+                 int64_t key_block, const Context& context) {
+    const ExactHead head = HeadOf(problem_, turns_.Group(turn, index));
+    const RowRange queries = Rows(query_block, problem_.query_length),
+                   keys = Rows(key_block, problem_.key_length), seen = head.KeysSeenBy(queries);
+    if (seen.begin >= keys.end || seen.end <= keys.begin) return {};
+    uint8_t &begun_queries = BegunQueries(index, query_block),
+            &begun_keys = BegunKeys(index, key_block);
+    const RowCounts counts = ExactGradients(head, turns_.Rows(a, turn, index),
+                                            {.queries = queries,
+                                             .keys = keys,
+                                             .add_to_queries = begun_queries != 0,
+                                             .add_to_keys = begun_keys != 0},
+                                            context);
+    begun_queries = begun_keys = 1;
+    return counts;
+  }
+
+  // Blocks that met none.
+  void ZeroTheRest(const AttentionGradients& a, int64_t turn, int64_t index) {
+    const HeadGradients rows = turns_.Rows(a, turn, index);
+    const auto zero = [](const View& to, RowRange range) {
+      for (int64_t row = range.begin; row < range.end; ++row) {
+        for (int64_t i = 0; i < to.size(1); ++i) SetElement(to, row, i, 0);
+      }
+    };
+    for (int64_t block = 0; block < queries_; ++block) {
+      if (BegunQueries(index, block) == 0)
+        zero(rows.grad_queries, Rows(block, problem_.query_length));
+    }
+    for (int64_t block = 0; block < keys_; ++block) {
+      if (std::exchange(BegunKeys(index, block), 1) != 0) continue;
+      zero(rows.grad_keys, Rows(block, problem_.key_length));
+      zero(rows.grad_values, Rows(block, problem_.key_length));
+    }
+  }
+
+  const AttentionProblem& problem_;
+  const Turns& turns_;
+  int64_t queries_, keys_;  // numbers of blocks
+  // Per group and block: 1 once its gradients hold something. Later turns add to those of keys.
+  std::vector<uint8_t> begun_queries_, begun_keys_;
+};
+
 }  // namespace
 
 void ExactAttention(const AttentionArguments& a, const Context& context) {
@@ -33,21 +121,10 @@ void ExactAttention(const AttentionArguments& a, const Context& context) {
 }
 
 void ExactAttentionBackward(const AttentionGradients& a, const Context& context) {
-  const AttentionProblem& problem = a.problem;
-  const Turns turns(problem);
+  const Turns turns(a.problem);
+  Waves waves(a.problem, turns);
   RowCounts counts;
-  for (int64_t turn = 0; turn < turns.count; ++turn) {
-    counts +=
-        ForBlocks(context, turns.groups, problem.query_length, [&](int64_t index, RowRange range) {
-          return ExactQueryGradients(HeadOf(problem, turns.Group(turn, index)),
-                                     turns.Rows(a, turn, index), range, context);
-        });
-    counts +=
-        ForBlocks(context, turns.groups, problem.key_length, [&](int64_t index, RowRange range) {
-          return ExactKeyGradients(HeadOf(problem, turns.Group(turn, index)),
-                                   turns.Rows(a, turn, index), range, context);
-        });
-  }
+  for (int64_t turn = 0; turn < turns.count; ++turn) counts += waves.Run(a, turn, context);
   counts.AddTo(*a.tally);
 }
 

@@ -15,65 +15,41 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-constexpr int64_t kOtherRows = 128;  // rows of the side that streams past
+constexpr int64_t kQueryRows = 96;  // rows of a tile of scores: 16 tiles of 6 in registers
 constexpr int64_t kLaneStep = RowStep(kExactBlock);
 
-// A tile of rows as they are, [count, RowStep(columns)]; rows that the mask takes out are zeros.
-class Tile {
- public:
-  Tile(const ConstView& rows, const float* mask, double scale, const Context& context)
-      : rows_(rows),
-        mask_(mask),
-        scale_(scale),
-        step_(RowStep(rows.size(1))),
-        memory_(context, kOtherRows * step_) {}
-
-  void Load(int64_t begin, int64_t count) const {
-    for (int64_t row = 0; row < count; ++row) {
-      float* to = memory_.data() + row * step_;
-      if (mask_ != nullptr && mask_[begin + row] == 0) {
-        std::fill_n(to, step_, 0.0f);
-      } else {
-        // Rounded as LoadTransposed does: scores must be those of the forward pass to the last bit.
-        for (int64_t i = 0; i < rows_.size(1); ++i)
-          to[i] = static_cast<float>(ElementAt(rows_, begin + row, i) * scale_);
-        std::fill(to + rows_.size(1), to + step_, 0.0f);
-      }
+// Rows begin … of a matrix as float(x·scale), [count, RowStep(columns)], padded with zeros; rows
+// that the mask takes out are zeros. Rounded as LoadTransposed does: scores must be those of the
+// forward pass to the last bit.
+void LoadTile(const ConstView& rows, const float* mask, RowRange range, double scale, float* to) {
+  const int64_t columns = rows.size(1), step = RowStep(columns);
+  const bool floats = rows.type() == DataType::kF32 && rows.stride(1) == 1;
+  for (int64_t row = range.begin; row < range.end; ++row, to += step) {
+    if (mask != nullptr && mask[row] == 0) {
+      std::fill_n(to, step, 0.0f);
+      continue;
     }
+    if (floats) {
+      const float* HWY_RESTRICT from =
+          static_cast<const float*>(rows.data()) + row * rows.stride(0);
+      for (int64_t i = 0; i < columns; ++i)
+        to[i] = static_cast<float>(static_cast<double>(from[i]) * scale);
+    } else {
+      for (int64_t i = 0; i < columns; ++i)
+        to[i] = static_cast<float>(ElementAt(rows, row, i) * scale);
+    }
+    std::fill(to + columns, to + step, 0.0f);
   }
-  const float* data() const { return memory_.data(); }
-  int64_t step() const { return step_; }
-  Operand Rows() const { return {memory_.data(), step_, 1}; }
+}
 
- private:
-  const ConstView& rows_;
-  const float* mask_;
-  double scale_;
-  int64_t step_;
-  Scratch<float> memory_;
-};
-
-// Sums of gradients of the rows along the lanes, [kExactBlock, columns], with what floats lose.
-class LaneSums {
- public:
-  LaneSums(int64_t columns, const Context& context)
-      : columns_(columns), step_(RowStep(columns)), memory_(context, 2 * kExactBlock * step_) {}
-
-  void Clear() const { std::fill_n(memory_.data(), 2 * kExactBlock * step_, 0.0f); }
-  // Σ_k factors[k, lane]·rows[k]
-  void Add(const float* factors, const Tile& rows, int64_t lanes, int64_t count) const {
-    Multiply(
-        {factors, 1, kLaneStep}, rows.data(), rows.step(), lanes, columns_, count,
-        {memory_.data(), step_, ResultMode::kAddExactly, memory_.data() + kExactBlock * step_});
+// [count ≤ kExactBlock, RowStep(columns)] → [columns, kLaneStep], lanes past the last are 0.
+void TransposeTile(const float* from, int64_t count, int64_t columns, float* to) {
+  const int64_t step = RowStep(columns);
+  for (int64_t i = 0; i < columns; ++i, to += kLaneStep) {
+    for (int64_t lane = 0; lane < count; ++lane) to[lane] = from[lane * step + i];
+    std::fill(to + count, to + kLaneStep, 0.0f);
   }
-  int64_t Store(const View& to, int64_t begin, int64_t lanes, double scale, bool add) const {
-    return StoreGradient(to, begin, lanes, memory_.data(), step_, scale, add);
-  }
-
- private:
-  int64_t columns_, step_;
-  Scratch<float> memory_;
-};
+}
 
 // exp(score − log_sum): at most 1 when normalised, whatever rounding says; infinite beyond floats.
 HWY_INLINE Floats Weight(Floats exponent, bool normalized) {
@@ -83,107 +59,137 @@ HWY_INLINE Floats Weight(Floats exponent, bool normalized) {
   return hn::IfThenElse(beyond, hn::Set(tag, INFINITY), Exp(exponent));
 }
 
-// Queries along the lanes, keys stream past.
-RowCounts ExactQueryGradientsOnTarget(const ExactHead& rows, const HeadGradients& gradients,
-                                      RowRange range, const Context& context) {
-  const int64_t d = rows.keys.size(1), dv = rows.values.size(1);
-  const FloatTag tag;
-  const Scratch<float> memory(context, (d + dv + 2 * kOtherRows + 2) * kLaneStep);
-  float *q = memory.data(), *grad_output = q + d * kLaneStep;
-  float *scores = grad_output + dv * kLaneStep, *grad_scores = scores + kOtherRows * kLaneStep;
-  float *log_sum = grad_scores + kOtherRows * kLaneStep, *delta = log_sum + kLaneStep;
-  const Tile keys(rows.keys, rows.mask, 1, context), values(rows.values, rows.mask, 1, context);
-  const LaneSums grad_queries(d, context);
-  RowCounts counts;
-  for (int64_t first = range.begin; first < range.end; first += kExactBlock) {
-    const int64_t lanes = std::min(kExactBlock, range.end - first);
-    LoadTransposed(rows.queries, first, lanes, rows.scale, q);
-    LoadTransposed(gradients.grad_output, first, lanes, 1, grad_output);
-    std::fill_n(log_sum, 2 * kLaneStep, 0.0f);
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      log_sum[lane] = static_cast<float>(gradients.log_sum[first + lane]);
-      delta[lane] = static_cast<float>(gradients.delta[first + lane]);
-    }
-    grad_queries.Clear();
-    const RowRange seen = rows.KeysSeenBy({first, first + lanes});
-    for (int64_t block = seen.begin; block < seen.end; block += kOtherRows) {
-      const int64_t count = std::min(kOtherRows, seen.end - block);
-      keys.Load(block, count);
-      values.Load(block, count);
-      Multiply(keys.Rows(), q, kLaneStep, count, lanes, d, {scores, kLaneStep});
-      HideScores(rows, first, block, count, scores);
-      Multiply(values.Rows(), grad_output, kLaneStep, count, lanes, dv, {grad_scores, kLaneStep});
-      for (int64_t j = 0; j < count; ++j) {
-        for (int64_t lane = 0; lane < lanes; lane += Lanes()) {
-          const int64_t at = j * kLaneStep + lane;
-          const Floats weight =
-              Weight(hn::Sub(hn::LoadU(tag, scores + at), hn::LoadU(tag, log_sum + lane)),
-                     gradients.normalized);
-          hn::StoreU(hn::Mul(weight, hn::Add(hn::LoadU(tag, grad_scores + at),
-                                             hn::LoadU(tag, delta + lane))),
-                     tag, grad_scores + at);
-        }
+// The keys of a pair of blocks, up to kExactBlock along the lanes, and the sums of their gradients.
+struct LaneBlock {
+  int64_t first, lanes;
+  const float *k, *k_transposed, *v_transposed;
+  const float* hidden;  // [kExactBlock], −∞ for keys that do not exist
+  float *grad_k, *grad_v;
+};
+
+class KeyBlocks {
+ public:
+  KeyBlocks(const ExactHead& rows, RowRange range, const Context& context)
+      : range_(range),
+        d_(rows.keys.size(1)),
+        dv_(rows.values.size(1)),
+        count_((range.count() + kExactBlock - 1) / kExactBlock),
+        memory_(context, count_ * kExactBlock * 2 * (RowStep(d_) + RowStep(dv_)) +
+                             count_ * (d_ + dv_ + 1) * kLaneStep) {
+    LoadTile(rows.keys, rows.mask, range, 1, Keys());
+    LoadTile(rows.values, rows.mask, range, 1, Values());
+    std::fill_n(GradKeys(), count_ * kExactBlock * (RowStep(d_) + RowStep(dv_)), 0.0f);
+    for (int64_t block = 0; block < count_; ++block) {
+      const LaneBlock lanes = At(block);
+      TransposeTile(lanes.k, lanes.lanes, d_, KeysTransposed(block));
+      TransposeTile(Values() + block * kExactBlock * RowStep(dv_), lanes.lanes, dv_,
+                    ValuesTransposed(block));
+      float* hidden = Hidden(block);
+      for (int64_t lane = 0; lane < kExactBlock; ++lane) {
+        const int64_t key = lanes.first + lane;
+        const bool exists = rows.mask == nullptr || key >= range.end || rows.mask[key] != 0;
+        hidden[lane] = exists ? 0 : -INFINITY;
       }
-      grad_queries.Add(grad_scores, keys, lanes, count);
     }
-    counts.unusable += grad_queries.Store(gradients.grad_queries, first, lanes, rows.scale, false);
   }
-  return counts;
+
+  int64_t count() const { return count_; }
+  LaneBlock At(int64_t block) const {
+    const int64_t first = range_.begin + block * kExactBlock;
+    return {.first = first,
+            .lanes = std::min(kExactBlock, range_.end - first),
+            .k = Keys() + block * kExactBlock * RowStep(d_),
+            .k_transposed = KeysTransposed(block),
+            .v_transposed = ValuesTransposed(block),
+            .hidden = Hidden(block),
+            .grad_k = GradKeys() + block * kExactBlock * RowStep(d_),
+            .grad_v = GradValues() + block * kExactBlock * RowStep(dv_)};
+  }
+  const float* grad_keys() const { return GradKeys(); }
+  const float* grad_values() const { return GradValues(); }
+
+ private:
+  float* Keys() const { return memory_.data(); }
+  float* Values() const { return Keys() + count_ * kExactBlock * RowStep(d_); }
+  float* GradKeys() const { return Values() + count_ * kExactBlock * RowStep(dv_); }
+  float* GradValues() const { return GradKeys() + count_ * kExactBlock * RowStep(d_); }
+  float* KeysTransposed(int64_t block) const {
+    return GradValues() + count_ * kExactBlock * RowStep(dv_) + block * d_ * kLaneStep;
+  }
+  float* ValuesTransposed(int64_t block) const {
+    return KeysTransposed(count_) + block * dv_ * kLaneStep;
+  }
+  float* Hidden(int64_t block) const { return ValuesTransposed(count_) + block * kLaneStep; }
+
+  RowRange range_;
+  int64_t d_, dv_, count_;
+  Scratch<float> memory_;
+};
+
+// Scores become weights P, `grad_scores` (dO·v) becomes dS = P (dO·v + δ). Rows are queries from
+// `first` on, lanes the keys.
+void WeightsAndGradients(const ExactHead& rows, const HeadGradients& gradients, RowRange queries,
+                         const LaneBlock& keys, float* scores, float* grad_scores) {
+  const FloatTag tag;
+  const bool hides = rows.causal || rows.window >= 0;
+  for (int64_t i = queries.begin; i < queries.end; ++i) {
+    if (hides) HideOutside(rows.KeysSeenBy({i, i + 1}), keys.first, scores);
+    const Floats log_sum = hn::Set(tag, static_cast<float>(gradients.log_sum[i])),
+                 delta = hn::Set(tag, static_cast<float>(gradients.delta[i]));
+    for (int64_t lane = 0; lane < keys.lanes; lane += Lanes()) {
+      const Floats shown =
+          hn::Add(hn::LoadU(tag, scores + lane), hn::LoadU(tag, keys.hidden + lane));
+      const Floats weight = Weight(hn::Sub(shown, log_sum), gradients.normalized);
+      hn::StoreU(weight, tag, scores + lane);
+      hn::StoreU(hn::Mul(weight, hn::Add(hn::LoadU(tag, grad_scores + lane), delta)), tag,
+                 grad_scores + lane);
+    }
+    scores += kLaneStep;
+    grad_scores += kLaneStep;
+  }
 }
 
-// Keys along the lanes, queries stream past.
-RowCounts ExactKeyGradientsOnTarget(const ExactHead& rows, const HeadGradients& gradients,
-                                    RowRange range, const Context& context) {
+// Five products per tile of scores: q·k, dO·v, and the sums of dv, dk and dq.
+RowCounts ExactGradientsOnTarget(const ExactHead& rows, const HeadGradients& gradients,
+                                 const ExactPair& pair, const Context& context) {
   const int64_t d = rows.keys.size(1), dv = rows.values.size(1);
-  const FloatTag tag;
-  const Scratch<float> memory(context, (d + dv + 2 * kOtherRows + 1) * kLaneStep);
-  float *k = memory.data(), *v = k + d * kLaneStep;
-  float *scores = v + dv * kLaneStep, *grad_scores = scores + kOtherRows * kLaneStep;
-  float* hidden = grad_scores + kOtherRows * kLaneStep;  // −∞ for keys that do not exist
-  const Tile queries(rows.queries, nullptr, rows.scale, context),
-      grad_output(gradients.grad_output, nullptr, 1, context);
-  const LaneSums grad_keys(d, context), grad_values(dv, context);
+  const int64_t step = RowStep(d), value_step = RowStep(dv);
+  const KeyBlocks blocks(rows, pair.keys, context);
+  const Scratch<float> memory(context, kQueryRows * (2 * step + value_step + 2 * kLaneStep));
+  float *q = memory.data(), *grad_q = q + kQueryRows * step,
+        *grad_output = grad_q + kQueryRows * step, *scores = grad_output + kQueryRows * value_step,
+        *grad_scores = scores + kQueryRows * kLaneStep;
   RowCounts counts;
-  for (int64_t first = range.begin; first < range.end; first += kExactBlock) {
-    const int64_t lanes = std::min(kExactBlock, range.end - first);
-    LoadTransposed(rows.keys, first, lanes, 1, k);
-    LoadTransposed(rows.values, first, lanes, 1, v);
-    std::fill_n(hidden, kLaneStep, 0.0f);
-    for (int64_t lane = 0; rows.mask != nullptr && lane < lanes; ++lane) {
-      if (rows.mask[first + lane] != 0) continue;
-      hidden[lane] = -INFINITY;
-      for (int64_t i = 0; i < d; ++i) k[i * kLaneStep + lane] = 0;
-      for (int64_t i = 0; i < dv; ++i) v[i * kLaneStep + lane] = 0;
+  for (int64_t first = pair.queries.begin; first < pair.queries.end; first += kQueryRows) {
+    const RowRange queries{first, std::min(first + kQueryRows, pair.queries.end)};
+    const int64_t count = queries.count();
+    LoadTile(rows.queries, nullptr, queries, rows.scale, q);
+    LoadTile(gradients.grad_output, nullptr, queries, 1, grad_output);
+    std::fill_n(grad_q, count * step, 0.0f);
+    const RowRange seen = rows.KeysSeenBy(queries);
+    for (int64_t block = 0; block < blocks.count(); ++block) {
+      const LaneBlock keys = blocks.At(block);
+      if (keys.first >= seen.end || keys.first + keys.lanes <= seen.begin) continue;
+      Multiply({q, step, 1}, keys.k_transposed, kLaneStep, count, keys.lanes, d,
+               {scores, kLaneStep});
+      Multiply({grad_output, value_step, 1}, keys.v_transposed, kLaneStep, count, keys.lanes, dv,
+               {grad_scores, kLaneStep});
+      WeightsAndGradients(rows, gradients, queries, keys, scores, grad_scores);
+      Multiply({scores, 1, kLaneStep}, grad_output, value_step, keys.lanes, dv, count,
+               {keys.grad_v, value_step, ResultMode::kAdd});
+      Multiply({grad_scores, 1, kLaneStep}, q, step, keys.lanes, d, count,
+               {keys.grad_k, step, ResultMode::kAdd});
+      Multiply({grad_scores, kLaneStep, 1}, keys.k, step, count, d, keys.lanes,
+               {grad_q, step, ResultMode::kAdd});
     }
-    grad_keys.Clear();
-    grad_values.Clear();
-    const RowRange seeing = rows.QueriesSeeing({first, first + lanes});
-    for (int64_t block = seeing.begin; block < seeing.end; block += kOtherRows) {
-      const int64_t count = std::min(kOtherRows, seeing.end - block);
-      queries.Load(block, count);
-      grad_output.Load(block, count);
-      Multiply(queries.Rows(), k, kLaneStep, count, lanes, d, {scores, kLaneStep});
-      Multiply(grad_output.Rows(), v, kLaneStep, count, lanes, dv, {grad_scores, kLaneStep});
-      for (int64_t i = 0; i < count; ++i) {
-        float* score = scores + i * kLaneStep;
-        HideOutside(rows.KeysSeenBy({block + i, block + i + 1}), first, score);
-        const Floats log_sum = hn::Set(tag, static_cast<float>(gradients.log_sum[block + i])),
-                     delta = hn::Set(tag, static_cast<float>(gradients.delta[block + i]));
-        for (int64_t lane = 0; lane < lanes; lane += Lanes()) {
-          float* grad_score = grad_scores + i * kLaneStep + lane;
-          const Floats shown = hn::Add(hn::LoadU(tag, score + lane), hn::LoadU(tag, hidden + lane));
-          const Floats weight = Weight(hn::Sub(shown, log_sum), gradients.normalized);
-          hn::StoreU(weight, tag, score + lane);
-          hn::StoreU(hn::Mul(weight, hn::Add(hn::LoadU(tag, grad_score), delta)), tag, grad_score);
-        }
-      }
-      grad_values.Add(scores, grad_output, lanes, count);
-      grad_keys.Add(grad_scores, queries, lanes, count);
-    }
-    counts.unusable += grad_keys.Store(gradients.grad_keys, first, lanes, 1, gradients.add_to_keys);
-    counts.unusable +=
-        grad_values.Store(gradients.grad_values, first, lanes, 1, gradients.add_to_keys);
+    counts.unusable += StoreGradient(gradients.grad_queries, first, count, grad_q, step, rows.scale,
+                                     pair.add_to_queries);
   }
+  const int64_t begin = pair.keys.begin, keys = pair.keys.count();
+  counts.unusable += StoreGradient(gradients.grad_keys, begin, keys, blocks.grad_keys(), step, 1,
+                                   pair.add_to_keys);
+  counts.unusable += StoreGradient(gradients.grad_values, begin, keys, blocks.grad_values(),
+                                   value_step, 1, pair.add_to_keys);
   return counts;
 }
 
@@ -193,17 +199,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace favor::kernels::cpu {
 
-HWY_EXPORT(ExactQueryGradientsOnTarget);
-HWY_EXPORT(ExactKeyGradientsOnTarget);
+HWY_EXPORT(ExactGradientsOnTarget);
 
-RowCounts ExactQueryGradients(const ExactHead& rows, const HeadGradients& gradients, RowRange range,
-                              const Context& context) {
-  return HWY_DYNAMIC_DISPATCH(ExactQueryGradientsOnTarget)(rows, gradients, range, context);
-}
-
-RowCounts ExactKeyGradients(const ExactHead& rows, const HeadGradients& gradients, RowRange range,
-                            const Context& context) {
-  return HWY_DYNAMIC_DISPATCH(ExactKeyGradientsOnTarget)(rows, gradients, range, context);
+RowCounts ExactGradients(const ExactHead& rows, const HeadGradients& gradients,
+                         const ExactPair& pair, const Context& context) {
+  return HWY_DYNAMIC_DISPATCH(ExactGradientsOnTarget)(rows, gradients, pair, context);
 }
 
 }  // namespace favor::kernels::cpu

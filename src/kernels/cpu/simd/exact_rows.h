@@ -9,12 +9,14 @@ namespace favor::kernels::cpu {
 
 RowCounts Exact(const ExactHead& rows, RowRange range, const Context& context,
                 const HeadOutput& out);
-// Scores are computed again, once for the queries and once for the keys, so that every row is
-// written by one task.
-RowCounts ExactQueryGradients(const ExactHead& rows, const HeadGradients& gradients, RowRange range,
-                              const Context& context);
-RowCounts ExactKeyGradients(const ExactHead& rows, const HeadGradients& gradients, RowRange range,
-                            const Context& context);
+
+// What a block of queries and a block of keys have to do with each other, in a backward call.
+struct ExactPair {
+  RowRange queries, keys;
+  bool add_to_queries, add_to_keys;  // else their gradients are stored
+};
+RowCounts ExactGradients(const ExactHead& rows, const HeadGradients& gradients,
+                         const ExactPair& pair, const Context& context);
 
 }  // namespace favor::kernels::cpu
 
