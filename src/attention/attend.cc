@@ -29,8 +29,11 @@ Trace::Trace(const Call& call)
 
 void Forward(const Call& call, const ForwardTo& to, const Context& context) {
   const bool looks = call.kind.ChecksWhileItWorks() && !call.reference;
-  if (!looks || call.compat != Compat::kNone)
-    kernels::CountUnusable({.problem = call.problem, .key_mean = {}, .tally = to.tally}, context);
+  if (!looks || call.compat != Compat::kNone) {
+    kernels::AttentionProblem read = call.problem;
+    if (!call.kind.ReadsQueriesAndKeys()) read.q = read.k = {};
+    kernels::CountUnusable({.problem = read, .key_mean = {}, .tally = to.tally}, context);
+  }
   call.kind.Forward(call, to, context);
   if (!looks || call.compat != Compat::kNone)
     kernels::CountNotFinite({.array = to.out, .tally = to.tally}, context);

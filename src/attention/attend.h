@@ -10,9 +10,9 @@ namespace favor::attention {
 void Forward(const Call& call, const ForwardTo& to, const Context& context);
 
 struct BackwardArrays {
-  ConstView out, grad_out;  // rank 4, like the gradients
-  View grad_q, grad_k, grad_v;
-  View grad_log_decay = {};  // [batch, heads, key_length]; none: not wanted
+  ConstView out, grad_out;      // rank 4, like the gradients
+  View grad_q, grad_k, grad_v;  // the first two may be empty if the kind does not read q and k
+  View grad_log_decay = {};     // [batch, heads, key_length]; none: not wanted
 };
 void Backward(const Call& call, const Trace& trace, const BackwardArrays& arrays, TallyEntry* tally,
               const Context& context);

@@ -31,8 +31,9 @@ void Backward(const Call& call, const Trace& trace, const BackwardArrays& arrays
                       .tally = tally},
                      context);
   if (call.kind.ChecksWhileItWorks() && !call.reference) return;
-  for (const View& gradient : {arrays.grad_q, arrays.grad_k, arrays.grad_v})
-    kernels::CountNotFinite({.array = gradient, .tally = tally}, context);
+  for (const View& gradient : {arrays.grad_q, arrays.grad_k, arrays.grad_v}) {
+    if (!gradient.empty()) kernels::CountNotFinite({.array = gradient, .tally = tally}, context);
+  }
 }
 
 }  // namespace attention

@@ -9,6 +9,7 @@
 #include "benchmarks/attention.h"
 #include "benchmarks/peak_memory.h"
 #include "benchmarks/sgemm.h"
+#include "core/operation_times.h"
 #include "core/progress.h"
 #include "core/stopwatch.h"
 #include "favor/random.h"
@@ -49,8 +50,30 @@ RunConfig RunOf(const TrainBenchOptions& options, int64_t length) {
   run.training.batch = options.batch;
   run.training.length = length;
   run.training.recompute = options.recompute;
+  run.training.dropout = options.dropout;
   if (run.model.positions == Positions::kLearned) run.model.max_length = length;
   return run;
+}
+
+// One step, operation by operation.
+TrainMeasurement::Shares MeasureShares(Trainer& trainer, const Context& context) {
+  OperationTimes times(context);
+  const Stopwatch watch;
+  trainer.Step();
+  const double step = watch.Seconds();
+  TrainMeasurement::Shares shares{.rest = 1};
+  for (const auto& [name, seconds] : times.seconds()) {
+    double* share = name == "matmul"                              ? &shares.products
+                    : name.find("attention") != std::string::npos ? &shares.attention
+                    : name == "layer norm"                        ? &shares.norms
+                    : name == "AdamW" || name == "gradient norm" || name == "zero"
+                        ? &shares.optimizer
+                        : nullptr;
+    if (share == nullptr) continue;
+    *share += seconds / step;
+    shares.rest -= seconds / step;
+  }
+  return shares;
 }
 
 }  // namespace
@@ -58,20 +81,19 @@ RunConfig RunOf(const TrainBenchOptions& options, int64_t length) {
 double CountedTrainFlops(const ModelConfig& model, int64_t batch, int64_t length) {
   const int64_t kv_heads = model.kv_heads == 0 ? model.heads : model.kv_heads;
   const int64_t kv_width = model.width / model.heads * kv_heads;
-  const int64_t layer =
-      2 * model.width * model.width + 2 * model.width * kv_width + 2 * model.width * model.ff;
+  const attention::Kind& kind = attention::FindKind(model.attention);
+  // Output and values; queries and keys only if attention reads them.
+  const int64_t projected =
+      model.width + kv_width + (kind.ReadsQueriesAndKeys() ? model.width + kv_width : 0);
+  const int64_t layer = model.width * projected + 2 * model.width * model.ff;
   const int64_t multiplied = model.layers * layer + model.vocab * model.width;
   AttentionOptions options{.attention = model.attention, .causal = model.causal};
   options.features = model.features;
   options.kind_options = model.kind_options;
   const int64_t dim = model.width / model.heads;
-  const double attention = attention::FindKind(model.attention)
-                               .Flops({.batch = batch,
-                                       .heads = model.heads,
-                                       .kv_heads = kv_heads,
-                                       .dim = dim,
-                                       .value_dim = dim},
-                                      length, options, /*backward=*/true);
+  const double attention = kind.Flops(
+      {.batch = batch, .heads = model.heads, .kv_heads = kv_heads, .dim = dim, .value_dim = dim},
+      length, options, /*backward=*/true);
   return 6.0 * static_cast<double>(multiplied) * static_cast<double>(batch * length) +
          static_cast<double>(model.layers) * attention;
 }
@@ -106,6 +128,7 @@ TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& contex
       row.seconds = std::min(row.seconds, LeastSeconds(1, [&] { trainer->Step(); }));
       progress.Update(++done, fmt::format("L = {}", length));
     }
+    row.shares = MeasureShares(*trainer, *fresh);
     row.gflops = CountedTrainFlops(options.model, options.batch, length) / row.seconds / 1e9;
     bench.rows.push_back(row);
   }
@@ -122,18 +145,21 @@ reports::Table TrainBench::ToTable() const {
       .caption =
           fmt::format("{} Shortest of {} times.", YardstickText(sgemm_gflops), options.rounds),
       .columns = {"length", "s/step", "µs/token", "tokens/s", "GFLOP/s", "of sgemm", "planned MB",
-                  "measured MB"}};
+                  "measured MB", "products", "attention", "norms", "optimizer", "rest"}};
   for (const TrainMeasurement& row : rows) {
     const auto tokens = static_cast<double>(row.tokens);
+    const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
     const auto megabytes = [](int64_t bytes) {
       return fmt::format("{:.0f}", static_cast<double>(bytes) / 1e6);
     };
-    table.rows.push_back({std::to_string(row.length), fmt::format("{:.3f}", row.seconds),
-                          fmt::format("{:.1f}", 1e6 * row.seconds / tokens),
-                          fmt::format("{:.0f}", tokens / row.seconds),
-                          fmt::format("{:.1f}", row.gflops), ShareText(row.gflops, sgemm_gflops),
-                          megabytes(row.planned_bytes),
-                          row.measured_bytes ? megabytes(*row.measured_bytes) : "?"});
+    table.rows.push_back(
+        {std::to_string(row.length), fmt::format("{:.3f}", row.seconds),
+         fmt::format("{:.1f}", 1e6 * row.seconds / tokens),
+         fmt::format("{:.0f}", tokens / row.seconds), fmt::format("{:.1f}", row.gflops),
+         ShareText(row.gflops, sgemm_gflops), megabytes(row.planned_bytes),
+         row.measured_bytes ? megabytes(*row.measured_bytes) : "?", percent(row.shares.products),
+         percent(row.shares.attention), percent(row.shares.norms), percent(row.shares.optimizer),
+         percent(row.shares.rest)});
   }
   return table;
 }

@@ -16,6 +16,7 @@ struct TrainBenchOptions {
   std::vector<int64_t> lengths = {1024, 2048, 4096, 8192};
   int64_t batch = 1;
   bool recompute = false;
+  double dropout = TrainConfig{}.dropout;
   int64_t rounds = 3;  // steps that are timed; the shortest time counts
   bool quiet = false;
 };
@@ -26,6 +27,11 @@ struct TrainMeasurement {
   double gflops;
   int64_t planned_bytes;                  // as favor inspect model estimates
   std::optional<int64_t> measured_bytes;  // peak memory of model and steps
+  // Shares of the time of one step; the last is what is left (dropout, activations, loss, batches).
+  struct Shares {
+    double products = 0, attention = 0, norms = 0, optimizer = 0, rest = 0;
+  };
+  Shares shares = {};
 };
 
 struct TrainBench {

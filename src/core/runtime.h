@@ -14,6 +14,10 @@
 #include "core/scratch.h"
 #include "favor/context.h"
 
+namespace favor {
+class OperationTimes;
+}
+
 namespace favor::internal {
 
 class Runtime {
@@ -30,6 +34,7 @@ class Runtime {
   // same for all contexts, because TBB uses the smallest of those alive.
   std::optional<tbb::global_control> more_workers;
   ScratchPool scratch;
+  OperationTimes* operation_times = nullptr;  // who asks for them (core/operation_times.h)
 };
 
 }  // namespace favor::internal

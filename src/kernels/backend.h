@@ -13,6 +13,7 @@
 
 #include <string_view>
 
+#include "core/operation_times.h"
 #include "favor/context.h"
 #include "favor/error.h"
 #include "favor/tensor.h"
@@ -32,6 +33,7 @@ struct Backends {
 template <class Arguments>
 void RunOn(const Device& device, bool reference, const Backends<Arguments>& backends,
            const Arguments& arguments, const Context& context) {
+  const OperationTimer timer(context, backends.name);
   if (device.type == DeviceType::kCuda) {
     if (backends.cuda == nullptr)
       throw Error(ErrorCode::kUnavailable, backends.name,

@@ -66,18 +66,21 @@ HeadOutput OutputOf(const AttentionArguments& call, int64_t group) {
 HeadGradients Turns::Rows(const AttentionGradients& call, int64_t turn, int64_t index) const {
   const int64_t group = Group(turn, index);
   const AttentionProblem& problem = call.problem;
-  return {.grad_output = problem.OfQueries(call.grad_out, group),
-          .log_sum = call.log_sum.At(group).Data<double>(),
-          .delta = call.delta.At(group).Data<double>(),
-          .normalized = problem.normalize,
-          .grad_queries = problem.OfQueries(call.grad_q, group),
-          .grad_keys = problem.OfKeys(call.grad_k, group),
-          .grad_values = problem.OfKeys(call.grad_v, group),
-          .grad_log_decay =
-              call.grad_log_decay.empty()
-                  ? View()
-                  : call.grad_log_decay.At(problem.Batch(group)).Range(0, problem.Head(group), 1),
-          .add_to_keys = turn > 0};
+  const auto part_of = [](const View& all, const auto& part) { return all.empty() ? all : part(); };
+  return {
+      .grad_output = problem.OfQueries(call.grad_out, group),
+      .log_sum = call.log_sum.At(group).Data<double>(),
+      .delta = call.delta.At(group).Data<double>(),
+      .normalized = problem.normalize,
+      .grad_queries = part_of(call.grad_q, [&] { return problem.OfQueries(call.grad_q, group); }),
+      .grad_keys = part_of(call.grad_k, [&] { return problem.OfKeys(call.grad_k, group); }),
+      .grad_values = problem.OfKeys(call.grad_v, group),
+      .grad_log_decay = part_of(
+          call.grad_log_decay,
+          [&] {
+            return call.grad_log_decay.At(problem.Batch(group)).Range(0, problem.Head(group), 1);
+          }),
+      .add_to_keys = turn > 0};
 }
 
 }  // namespace favor::kernels

@@ -31,10 +31,18 @@ void Tail::Load(const std::string& name, const io::Safetensors& file, int64_t to
     rows_ = attention::LoadNumbers<float>(file, name, {rows, columns_}, who);
 }
 
+namespace {
+
+int64_t TailRows(const AttentionShape& shape) {
+  return std::max<int64_t>(0, shape.convolution - 1);
+}
+
+}  // namespace
+
 AttentionCache::AttentionCache(const AttentionShape& shape)
-    : query_tail_(std::max<int64_t>(0, shape.convolution - 1), shape.query_columns),
-      key_tail_(std::max<int64_t>(0, shape.convolution - 1), shape.key_columns),
-      value_tail_(std::max<int64_t>(0, shape.convolution - 1), shape.value_columns) {
+    : query_tail_(shape.ReadsQueriesAndKeys() ? TailRows(shape) : 0, shape.query_columns),
+      key_tail_(shape.ReadsQueriesAndKeys() ? TailRows(shape) : 0, shape.key_columns),
+      value_tail_(TailRows(shape), shape.value_columns) {
   for (const HeadGroup& group : shape.groups) {
     parts_.push_back({.group = group,
                       .cache = attention::FindKind(group.options.attention)

@@ -1,6 +1,9 @@
 #include "layers/head_groups.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "attention/kind.h"
 
 namespace favor::layers {
 
@@ -21,6 +24,12 @@ AttentionShape AttentionShape::Uniform(int64_t width, int64_t heads, int64_t kv_
   shape.Add(
       {.heads = heads, .kv_heads = kv_heads, .dim = dim, .value_dim = dim, .options = options});
   return shape;
+}
+
+bool AttentionShape::ReadsQueriesAndKeys() const {
+  return std::ranges::any_of(groups, [](const HeadGroup& group) {
+    return attention::FindKind(group.options.attention).ReadsQueriesAndKeys();
+  });
 }
 
 void AttentionShape::Add(HeadGroup group) {

@@ -47,6 +47,9 @@ struct AttentionShape {
   int64_t convolution = 0;        // taps of the convolutions of queries, keys and values; 0: none
   int64_t query_columns = 0, key_columns = 0, value_columns = 0, output_columns = 0;
 
+  // Whether the attention of some group does; if not, queries and keys are not computed.
+  bool ReadsQueriesAndKeys() const;
+
   void Add(HeadGroup group);  // its columns follow those of the groups added before
 };
 

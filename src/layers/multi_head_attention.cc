@@ -122,16 +122,17 @@ attention::Call MultiHeadAttention::CallOf(const HeadGroup& group, const Rows& r
 void MultiHeadAttention::Forward(const Context& context, const Rows& rows, ConstView x,
                                  Activations& a, bool training, TallyEntry* tally, View y) const {
   const Sequences& sequences = rows.sequences;
+  const bool reads = shape_.ReadsQueriesAndKeys();
   if (rows.cache == nullptr) {
-    query_.Forward(context, sequences, x, a.projected_q, a.q);
-    key_.Forward(context, sequences, x, a.projected_k, a.k);
+    if (reads) query_.Forward(context, sequences, x, a.projected_q, a.q);
+    if (reads) key_.Forward(context, sequences, x, a.projected_k, a.k);
     value_.Forward(context, sequences, x, a.projected_v, a.v);
   } else {
-    query_.Continue(context, x, a.projected_q, rows.cache->query_tail(), a.q);
-    key_.Continue(context, x, a.projected_k, rows.cache->key_tail(), a.k);
+    if (reads) query_.Continue(context, x, a.projected_q, rows.cache->query_tail(), a.q);
+    if (reads) key_.Continue(context, x, a.projected_k, rows.cache->key_tail(), a.k);
     value_.Continue(context, x, a.projected_v, rows.cache->value_tail(), a.v);
   }
-  if (rows.rotary != nullptr) {
+  if (reads && rows.rotary != nullptr) {
     rows.rotary->Rotate(context, sequences.length, /*back=*/false, a.q);
     rows.rotary->Rotate(context, sequences.length, /*back=*/false, a.k);
   }
@@ -157,25 +158,28 @@ void MultiHeadAttention::Backward(const Context& context, const Rows& rows, Cons
                                   TallyEntry* tally, View grad_x) {
   const Sequences& sequences = rows.sequences;
   const int64_t length = sequences.length;
+  const bool reads = shape_.ReadsQueriesAndKeys();
   output_.Backward(context, a.attended, grad_y, w.grad_attended);
   for (size_t i = 0; i < shape_.groups.size(); ++i) {
     const HeadGroup& group = shape_.groups[i];
     attention::Backward(CallOf(group, rows, a, context), a.traces[i],
                         {.out = group.Outputs(a.attended, length),
                          .grad_out = group.Outputs(w.grad_attended, length),
-                         .grad_q = group.Queries(w.grad_q, length),
-                         .grad_k = group.Keys(w.grad_k, length),
+                         .grad_q = reads ? group.Queries(w.grad_q, length) : View(),
+                         .grad_k = reads ? group.Keys(w.grad_k, length) : View(),
                          .grad_v = group.Values(w.grad_v, length)},
                         tally, context);
   }
-  if (rows.rotary != nullptr) {
+  if (reads && rows.rotary != nullptr) {
     rows.rotary->Rotate(context, sequences.length, /*back=*/true, w.grad_q);
     rows.rotary->Rotate(context, sequences.length, /*back=*/true, w.grad_k);
   }
   const View workspace = w.grad_convolved;
-  query_.Backward(context, sequences, x, a.projected_q, w.grad_q, workspace, grad_x, false);
-  key_.Backward(context, sequences, x, a.projected_k, w.grad_k, workspace, grad_x, true);
-  value_.Backward(context, sequences, x, a.projected_v, w.grad_v, workspace, grad_x, true);
+  if (reads) {
+    query_.Backward(context, sequences, x, a.projected_q, w.grad_q, workspace, grad_x, false);
+    key_.Backward(context, sequences, x, a.projected_k, w.grad_k, workspace, grad_x, true);
+  }
+  value_.Backward(context, sequences, x, a.projected_v, w.grad_v, workspace, grad_x, reads);
 }
 
 }  // namespace favor::layers

@@ -28,8 +28,11 @@ TEST(TrainBench, CountsOperations) {
   EXPECT_EQ(CountedTrainFlops(model, 2, 10), 6 * multiplied * 20 + linear);
   model.attention = "exact";
   EXPECT_EQ(CountedTrainFlops(model, 2, 10), 6 * multiplied * 20 + 3 * 7.0 * 4 * 10 * 10 * 4);
-  model.attention = "identity";
-  EXPECT_EQ(CountedTrainFlops(model, 2, 10), 6 * multiplied * 20);
+  // Without queries (8·8) and keys (4·8).
+  for (const char* kind : {"identity", "uniform"}) {
+    model.attention = kind;
+    EXPECT_EQ(CountedTrainFlops(model, 2, 10), 6 * (multiplied - 3 * (64 + 32)) * 20);
+  }
 }
 
 // What is counted is what runs: an encoder with --no-causal.
@@ -55,6 +58,9 @@ TEST(TrainBench, MeasuresEveryLength) {
     EXPECT_EQ(row.tokens, 2 * row.length);
     EXPECT_TRUE(std::isfinite(row.seconds) && row.seconds > 0);
     EXPECT_GT(row.planned_bytes, 0);
+    const auto& [products, attention, norms, optimizer, rest] = row.shares;
+    for (const double share : {products, attention, norms, optimizer, rest}) EXPECT_GT(share, 0);
+    EXPECT_NEAR(products + attention + norms + optimizer + rest, 1, 1e-9);
     EXPECT_NEAR(row.gflops, CountedTrainFlops(SmallModel(), 2, row.length) / row.seconds / 1e9,
                 1e-6 * row.gflops);
   }
@@ -63,6 +69,11 @@ TEST(TrainBench, MeasuresEveryLength) {
 
 TEST(TrainBench, SharesAreOfTheYardstick) {
   TrainBench bench{.rows = {{.length = 8, .tokens = 8, .seconds = 1, .gflops = 3}}};
+  bench.rows[0].shares = {
+      .products = 0.5, .attention = 0.25, .norms = 0.125, .optimizer = 0.1, .rest = 0.025};
+  const std::vector<std::string> row = bench.ToTable().rows[0];
+  EXPECT_EQ(std::vector(row.end() - 5, row.end()),
+            (std::vector<std::string>{"50 %", "25 %", "12 %", "10 %", "2 %"}));
   EXPECT_EQ(bench.ToTable().rows[0][5], "—");
   bench.sgemm_gflops = 4;
   EXPECT_EQ(bench.ToTable().rows[0][5], "75 %");

@@ -72,8 +72,14 @@ TEST_F(BenchCommand, TimesTrainingSteps) {
   const auto json = nlohmann::json::parse(std::ifstream(dir_ / "b.json"));
   ASSERT_EQ(json["rows"].size(), 2u);
   for (const char* key : {"length", "tokens", "seconds", "tokens_per_second", "gflops",
-                          "share_of_sgemm", "planned_bytes", "measured_bytes"})
+                          "share_of_sgemm", "planned_bytes", "measured_bytes", "shares"})
     EXPECT_TRUE(json["rows"][0].contains(key)) << key;
+  EXPECT_EQ(json["dropout"], 0.1);
+  for (const char* part : {"products", "attention", "norms", "optimizer", "rest"})
+    EXPECT_GT(json["rows"][1]["shares"][part], 0) << part;
+  ASSERT_EQ(run({"--json", dir_ / "b.json", "--dropout", "0"}).status, 0);
+  EXPECT_EQ(nlohmann::json::parse(std::ifstream(dir_ / "b.json"))["dropout"], 0);
+  ExpectError(run({"--dropout", "2"}), 2, "dropout");
   ExpectError(run({"--lengths", "0"}), 2, "--lengths");
 }
 

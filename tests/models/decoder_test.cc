@@ -331,7 +331,7 @@ TEST_F(DecoderFile, AContextThatBrokeOffIsNotGoneOnWith) {
     decoder.Read(Tokens(5, 23));
     decoder.Save(dir_ / "context");
     const std::vector<Model::NamedParameter> parameters = model.Parameters();
-    const auto weight = std::ranges::find(parameters, "layers.1.attention.key.weight",
+    const auto weight = std::ranges::find(parameters, "layers.1.attention.value.weight",
                                           &Model::NamedParameter::name);
     ASSERT_NE(weight, parameters.end());
     float& number = weight->value.Data<float>()[0];

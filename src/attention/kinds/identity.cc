@@ -15,7 +15,8 @@ class NoCache : public Cache {
   std::unique_ptr<Cache> Clone() const override { return std::make_unique<NoCache>(shape_); }
   void Attend(const AttentionInputs& inputs, View out, TallyEntry* tally,
               const Context& context) override {
-    const kernels::AttentionProblem problem = shape_.Problem(inputs);
+    kernels::AttentionProblem problem = shape_.Problem(inputs);
+    problem.q = problem.k = {};  // not read
     kernels::CountUnusable({.problem = problem, .key_mean = {}, .tally = tally}, context);
     kernels::IdentityAttention({.problem = problem, .out = out, .log_sum = {}, .tally = tally},
                                context);
@@ -32,6 +33,7 @@ class Identity : public Kind {
  public:
   std::string_view name() const override { return "identity"; }
   std::string_view summary() const override { return "out = v: no token sees another"; }
+  bool ReadsQueriesAndKeys() const override { return false; }
 
   void Complete(const AttentionOptions& options, const Context& context,
                 Call& call) const override {

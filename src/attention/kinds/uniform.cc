@@ -63,6 +63,7 @@ class Uniform : public Kind {
  public:
   std::string_view name() const override { return "uniform"; }
   std::string_view summary() const override { return "the mean of values"; }
+  bool ReadsQueriesAndKeys() const override { return false; }
 
   void Forward(const Call& call, const ForwardTo& to, const Context& context) const override {
     kernels::UniformAttention(to.Arguments(call.problem), context);

@@ -34,13 +34,20 @@ Json ToJson(const benchmarks::TrainBench& bench) {
          {"gflops", row.gflops},
          {"share_of_sgemm", bench.sgemm_gflops ? Json(row.gflops / *bench.sgemm_gflops) : Json()},
          {"planned_bytes", row.planned_bytes},
-         {"measured_bytes", row.measured_bytes ? Json(*row.measured_bytes) : nullptr}});
+         {"measured_bytes", row.measured_bytes ? Json(*row.measured_bytes) : nullptr},
+         {"shares",
+          {{"products", row.shares.products},
+           {"attention", row.shares.attention},
+           {"norms", row.shares.norms},
+           {"optimizer", row.shares.optimizer},
+           {"rest", row.shares.rest}}}});
   }
   return {{"version", FAVOR_VERSION},
           {"simd", SimdName()},
           {"threads", bench.threads},
           {"attention", bench.options.model.attention},
           {"batch", bench.options.batch},
+          {"dropout", bench.options.dropout},
           {"sgemm_gflops", bench.sgemm_gflops ? Json(*bench.sgemm_gflops) : Json()},
           {"rows", rows}};
 }
@@ -63,6 +70,7 @@ void Declare(Options& options, Arguments& a) {
                    "Lengths of sequences");
   options.Integer("--batch", {1, 4096}, a.options.batch, "Sequences at a time");
   options.Flag("--recompute", a.options.recompute, "Compute activations again for gradients");
+  options.Number("--dropout", a.options.dropout, "Dropout of the steps");
   options.Integer("--rounds", {1, 1000}, a.options.rounds,
                   "Steps that are timed; the shortest time counts");
   a.run.AddThreads(options);

@@ -11,6 +11,7 @@ namespace favor::kernels::cpu {
 namespace {
 
 void SetZero(const View& rows) {
+  if (rows.empty()) return;
   for (int64_t row = 0; row < rows.size(0); ++row) {
     for (int64_t i = 0; i < rows.size(1); ++i) SetElement(rows, row, i, 0);
   }

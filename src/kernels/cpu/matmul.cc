@@ -1,5 +1,5 @@
-// Matrix products: blocks of C, each with one owner, by the tile products of simd/gemm; A and B are
-// copied into contiguous rows, 64 terms of the sum at a time.
+// Matrix products: blocks of C, each with one owner, by the tile products of simd/gemm; B, and A
+// unless its rows are short, are copied into contiguous rows, 64 terms of the sum at a time.
 #include "kernels/matmul.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -78,6 +78,9 @@ constexpr int64_t kTaskElements = 1 << 16;  // elements of B in one task
 constexpr int64_t kBlockRows = 192, kBlockColumns = 256;
 // A's rows are copied this many terms at a time and serve all columns of a task.
 constexpr int64_t kCopiedDepth = 1024;
+// Rows of A up to this long are read in place: a copy costs more than it saves. Longer ones lie at
+// strides at which their parts compete for the same sets of the cache.
+constexpr int64_t kMostInPlace = 512;
 // A task takes all columns of its rows if there are at least kFewBlocks blocks of rows; a sum is
 // cut among tasks if there are fewer blocks in all and the pieces keep at least kLeastPiece terms.
 constexpr int64_t kFewBlocks = 8, kLeastPiece = 512;
@@ -159,9 +162,12 @@ class Task {
       : p_(product),
         shared_(shared),
         transposed_(product.a.column_step != 1),
+        in_place_(!transposed_ && product.a.row_step <= kMostInPlace),
         a_step_(transposed_ ? RowStep(product.rows) : kDepth),
-        a_rows_(context, std::min(kCopiedDepth, Blocks(product.depth, kDepth) * kDepth) *
-                             (transposed_ ? a_step_ : product.rows)),
+        a_rows_(context, in_place_
+                             ? 1
+                             : std::min(kCopiedDepth, Blocks(product.depth, kDepth) * kDepth) *
+                                   (transposed_ ? a_step_ : product.rows)),
         b_step_(RowStep(product.block_columns)),
         b_rows_(context, shared == nullptr ? kDepth * b_step_ : 1),
         edge_(context, product.rows * kWidestVector) {}
@@ -169,7 +175,7 @@ class Task {
   void Run() {
     for (int64_t first = 0; first < p_.depth; first += kCopiedDepth) {
       const int64_t last = std::min(p_.depth, first + kCopiedDepth);
-      for (int64_t depth = first; depth < last; depth += kDepth) CopyA(depth, first);
+      for (int64_t depth = first; !in_place_ && depth < last; depth += kDepth) CopyA(depth, first);
       for (int64_t column = 0; column < p_.columns; column += p_.block_columns) {
         if (p_.bias != nullptr && first == 0) FillBias(column);
         for (int64_t depth = first; depth < last; depth += kDepth)
@@ -203,8 +209,9 @@ class Task {
     const int64_t column_block = column / p_.block_columns, depth_block = depth / kDepth;
     if (shared_ == nullptr) CopiedB::Copy(p_, column_block, depth_block, b_step_, b_rows_.data());
     const float* b = shared_ == nullptr ? b_rows_.data() : shared_->At(column_block, depth_block);
-    const Operand a =
-        transposed_ ? Operand{CopiedA(copied), 1, a_step_} : Operand{CopiedA(copied), a_step_, 1};
+    const Operand a = in_place_     ? Operand{p_.a.data + depth, p_.a.row_step, 1}
+                      : transposed_ ? Operand{CopiedA(copied), 1, a_step_}
+                                    : Operand{CopiedA(copied), a_step_, 1};
     const int64_t count = std::min(kDepth, p_.depth - depth), columns = Columns(column);
     const bool add = p_.add || p_.bias != nullptr || depth > 0;
     const ResultMode mode = add ? ResultMode::kAdd : ResultMode::kStore;
@@ -227,6 +234,7 @@ class Task {
   const Product& p_;
   const CopiedB* shared_;
   bool transposed_;  // A's columns are contiguous: copied in that order
+  bool in_place_;    // A is not copied
   int64_t a_step_;
   Scratch<float> a_rows_;
   int64_t b_step_;
