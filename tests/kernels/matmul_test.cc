@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "favor/random.h"
 
@@ -54,13 +55,33 @@ TEST_P(MatmulTest, FastEqualsReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, MatmulTest,
-                         testing::Values(MatmulCase{1, 1, 1}, MatmulCase{1, 701, 517},
-                                         MatmulCase{3, 9, 31}, MatmulCase{4, 130, 2048},
-                                         MatmulCase{7, 5, 3}, MatmulCase{6, 16, 64},
-                                         MatmulCase{13, 33, 65}, MatmulCase{200, 258, 130},
-                                         MatmulCase{17, 300, 64}, MatmulCase{193, 16, 200},
-                                         MatmulCase{10, 20, 5000}, MatmulCase{64, 64, 2048}));
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, MatmulTest,
+    testing::Values(MatmulCase{1, 1, 1}, MatmulCase{1, 701, 517}, MatmulCase{3, 9, 31},
+                    MatmulCase{4, 130, 2048}, MatmulCase{7, 5, 3}, MatmulCase{6, 16, 64},
+                    MatmulCase{13, 33, 65}, MatmulCase{200, 258, 130}, MatmulCase{17, 300, 64},
+                    MatmulCase{193, 16, 200}, MatmulCase{10, 20, 5000}, MatmulCase{64, 64, 2048},
+                    // Tasks by rows: rows of A read in place and copied.
+                    MatmulCase{800, 90, 77}, MatmulCase{1601, 35, 512}, MatmulCase{777, 300, 530}));
+
+// A B that is too large for one copy gives the bits of its two halves, which are not.
+TEST(Matmul, OfALargeMatrixIsThatOfItsParts) {
+  constexpr int64_t kRows = 770, kColumns = 2100, kDepth = 2001, kHalf = 1040;
+  const Context context({.threads = 2});
+  const Tensor a = Random(kRows, kDepth, "a");
+  for (const bool transposed : {false, true}) {
+    const Tensor b = transposed ? Random(kColumns, kDepth, "b") : Random(kDepth, kColumns, "b");
+    const ConstView all = transposed ? kernels::Transposed(b) : ConstView(b);
+    Tensor whole({kRows, kColumns}), parts({kRows, kColumns});
+    kernels::Matmul({a, all, whole}, context);
+    for (const auto& [begin, count] : {std::pair{int64_t{0}, kHalf}, {kHalf, kColumns - kHalf}})
+      kernels::Matmul({a, all.Range(1, begin, count), parts.view().Range(1, begin, count)},
+                      context);
+    EXPECT_EQ(0, std::memcmp(whole.Data<float>(), parts.Data<float>(),
+                             static_cast<size_t>(whole.Bytes())))
+        << transposed;
+  }
+}
 
 TEST(Matmul, SameBitsForAnyNumberOfThreads) {
   const Tensor a = Random(3000, 70, "a"), b = Random(3000, 50, "b");

@@ -1,5 +1,6 @@
 #include "kernels/baseline_attention.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "core/element.h"
@@ -15,6 +16,17 @@ void SetZero(const View& rows) {
   for (int64_t row = 0; row < rows.size(0); ++row) {
     for (int64_t i = 0; i < rows.size(1); ++i) SetElement(rows, row, i, 0);
   }
+}
+
+// One row, fast if both are contiguous floats.
+void CopyRow(const ConstView& from, const View& to, int64_t row) {
+  if (from.type() == DataType::kF32 && to.type() == DataType::kF32 && from.stride(1) == 1 &&
+      to.stride(1) == 1) {
+    std::copy_n(static_cast<const float*>(from.data()) + row * from.stride(0), from.size(1),
+                static_cast<float*>(to.data()) + row * to.stride(0));
+    return;
+  }
+  for (int64_t i = 0; i < from.size(1); ++i) SetElement(to, row, i, ElementAt(from, row, i));
 }
 
 // A running sum over keys: row i takes it after key i if causal, else every row takes the whole
@@ -86,6 +98,10 @@ void UniformGradient(const AttentionProblem& problem, const float* mask,
 void IdentityGradient(const float* mask, const HeadGradients& rows) {
   for (int64_t row = 0; row < rows.grad_output.size(0); ++row) {
     const bool exists = mask == nullptr || mask[row] != 0;
+    if (exists && !rows.add_to_keys) {
+      CopyRow(rows.grad_output, rows.grad_values, row);
+      continue;
+    }
     for (int64_t v = 0; v < rows.grad_output.size(1); ++v) {
       SetElement(rows.grad_values, row, v,
                  (exists ? ElementAt(rows.grad_output, row, v) : 0) +
@@ -127,8 +143,11 @@ void IdentityAttention(const AttentionArguments& a, const Context& context) {
     for (int64_t row = 0; row < problem.query_length; ++row) {
       const bool exists = mask == nullptr || mask[row] != 0;
       counts.empty += exists ? 0 : 1;
-      for (int64_t v = 0; v < problem.value_dim; ++v)
-        SetElement(to, row, v, exists ? ElementAt(values, row, v) : 0);
+      if (exists) {
+        CopyRow(values, to, row);
+      } else {
+        for (int64_t v = 0; v < problem.value_dim; ++v) SetElement(to, row, v, 0);
+      }
     }
     return counts;
   }).AddTo(*a.tally);

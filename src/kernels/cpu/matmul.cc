@@ -101,7 +101,7 @@ struct Matrix {
 
 // C[rows, columns] = or += A·B over `depth` terms.
 struct Product {
-  Matrix a, b;  // b.column_step is 1
+  Matrix a, b;  // of each, the rows or the columns are contiguous
   float* c;
   int64_t c_step;
   int64_t rows, columns, depth;
@@ -116,6 +116,29 @@ void CopyRows(const float* from, int64_t from_step, int64_t rows, int64_t column
   for (int64_t row = 0; row < rows; ++row, from += from_step, to += to_step) {
     std::copy_n(from, columns, to);
     std::fill(to + columns, to + padded, 0.0f);
+  }
+}
+
+// Fills `to` [rows, columns] from a matrix whose columns are contiguous, through tiles of one cache
+// line per row on both sides; the padding of rows is zero.
+void TransposeRows(const float* from, int64_t from_step, int64_t rows, int64_t columns,
+                   int64_t to_step, float* to) {
+  constexpr int64_t kTile = 16;
+  const int64_t padded = PaddedColumns(columns);
+  float tile[kTile][kTile] = {};
+  for (int64_t begin = 0; begin < rows; begin += kTile) {
+    const int64_t end = std::min(rows, begin + kTile);
+    for (int64_t first = 0; first < columns; first += kTile) {
+      const int64_t count = std::min(kTile, columns - first);
+      for (int64_t j = 0; j < count; ++j)
+        std::copy_n(from + (first + j) * from_step + begin, end - begin, tile[j]);
+      for (int64_t i = begin; i < end; ++i) {
+        float* row = to + i * to_step + first;
+        for (int64_t j = 0; j < count; ++j) row[j] = tile[j][i - begin];
+      }
+    }
+    for (int64_t i = begin; i < end; ++i)
+      std::fill(to + i * to_step + columns, to + i * to_step + padded, 0.0f);
   }
 }
 
@@ -140,9 +163,12 @@ class CopiedB {
   static void Copy(const Product& product, int64_t column_block, int64_t depth_block, int64_t step,
                    float* to) {
     const int64_t column = column_block * product.block_columns, first = depth_block * kDepth;
-    CopyRows(product.b.data + first * product.b.row_step + column, product.b.row_step,
-             std::min(kDepth, product.depth - first),
-             std::min(product.block_columns, product.columns - column), step, to);
+    const int64_t rows = std::min(kDepth, product.depth - first),
+                  columns = std::min(product.block_columns, product.columns - column);
+    const auto& [data, row_step, column_step] = product.b;
+    const float* from = data + first * row_step + column * column_step;
+    if (column_step == 1) return CopyRows(from, row_step, rows, columns, step, to);
+    TransposeRows(from, column_step, rows, columns, step, to);
   }
 
  private:
@@ -241,29 +267,12 @@ class Task {
   Scratch<float> b_rows_, edge_;
 };
 
-// Fills `to` [rows, columns] from a matrix whose columns are contiguous, through tiles of one cache
-// line per row on both sides.
-void TransposeInto(const Matrix& from, int64_t rows, int64_t columns, int64_t to_step,
-                   const Context& context, float* to) {
-  constexpr int64_t kTile = 16;
-  ParallelForBlocks(context, rows, kTile, [&](int64_t begin, int64_t end) {
-    float tile[kTile][kTile] = {};
-    for (int64_t first = 0; first < columns; first += kTile) {
-      const int64_t count = std::min(kTile, columns - first);
-      for (int64_t j = 0; j < count; ++j)
-        std::copy_n(from.data + (first + j) * from.column_step + begin, end - begin, tile[j]);
-      for (int64_t i = begin; i < end; ++i) {
-        float* row = to + i * to_step + first;
-        for (int64_t j = 0; j < count; ++j) row[j] = tile[j][i - begin];
-      }
-    }
-  });
-}
+bool IsShared(const Product& all) { return all.depth * all.columns <= kMostShared; }
 
 // Each task computes one block of rows, with all columns.
 void ByRows(const Product& all, int64_t block_rows, const Context& context) {
   std::optional<CopiedB> shared;
-  if (all.depth * all.columns <= kMostShared) shared.emplace(all, context);
+  if (IsShared(all)) shared.emplace(all, context);
   ParallelForBlocks(context, all.rows, block_rows, [&](int64_t begin, int64_t end) {
     Product rows = all;
     rows.a.data += begin * all.a.row_step;
@@ -296,7 +305,7 @@ void InPieces(const Product& all, int64_t block_rows, const Context& context) {
       part.bias = nullptr;
     }
     part.a.data += row * all.a.row_step + first * all.a.column_step;
-    part.b.data += first * all.b.row_step + column;
+    part.b.data += first * all.b.row_step + column * all.b.column_step;
     part.c += row * part.c_step + column;
     if (part.bias != nullptr) part.bias += column;
     part.rows = std::min(block_rows, all.rows - row);
@@ -351,18 +360,22 @@ void Matmul(const MatmulArguments& arguments, const Context& context) {
               .block_columns = BlockLength(c.size(1), kBlockColumns, kWidestVector)};
   if (all.rows <= kFewRows && all.a.column_step == 1 && all.b.row_step == 1)
     return ByDots(all, context);
-  // A transposed B holds weights: they are small compared with what they multiply, so a copy costs
-  // little.
-  const int64_t step = RowStep(all.columns);
-  const bool transpose = all.b.column_step != 1;
-  const Scratch<float> transposed(context, transpose ? all.depth * step : 1);
-  if (transpose) {
-    TransposeInto(all.b, all.depth, all.columns, step, context, transposed.data());
-    all.b = {transposed.data(), step, 1};
-  }
   const int64_t most = all.rows >= kFewBlocks * kBlockRows ? kBlockRows : kBlockRows / 2;
   const int64_t block_rows = BlockLength(all.rows, most, 6);
-  if (Blocks(all.rows, block_rows) >= kFewBlocks) {
+  const bool by_rows = Blocks(all.rows, block_rows) >= kFewBlocks;
+  // Every task copies what it needs of a B that is not shared: transposed, it is turned first,
+  // once. It holds weights, which are small compared with what they multiply.
+  const bool turn = all.b.column_step != 1 && !(by_rows && IsShared(all));
+  const int64_t step = RowStep(all.columns);
+  const Scratch<float> turned(context, turn ? all.depth * step : 1);
+  if (turn) {
+    ParallelForBlocks(context, all.depth, kDepth, [&](int64_t begin, int64_t end) {
+      TransposeRows(all.b.data + begin, all.b.column_step, end - begin, all.columns, step,
+                    turned.data() + begin * step);
+    });
+    all.b = {turned.data(), step, 1};
+  }
+  if (by_rows) {
     ByRows(all, block_rows, context);
   } else {
     InPieces(all, BlockLength(all.rows, kBlockRows, 6), context);
