@@ -124,7 +124,8 @@ struct AttentionExtras {
 };
 
 // Throws kInvalidData for arrays that do not fit or hold NaN or infinity (masked keys and values
-// may), kInvalidOption for options that exclude each other: a causal call refuses statistics of its
+// may, and q and k that identity and uniform attention ignore), kInvalidOption for options that
+// exclude each other: a causal call refuses statistics of its
 // own data (a key mean, oprf's A), which would leak the future; give frozen ones. Memory beyond the
 // arrays is independent of the length. The output is f32 (f64 with `reference`). After an error the
 // extras are as they were.

@@ -101,7 +101,7 @@ struct Matrix {
 
 // C[rows, columns] = or += A·B over `depth` terms.
 struct Product {
-  Matrix a, b;  // of each, the rows or the columns are contiguous
+  Matrix a, b;  // either rows or columns are contiguous
   float* c;
   int64_t c_step;
   int64_t rows, columns, depth;

@@ -53,7 +53,7 @@ void Append(const RowFeatures& row, const std::vector<double>& value, double mul
 // The gradient of a row whose weights read `state` with `value` and, for z, `multiple`.
 struct RowGradient {
   std::vector<double> x;    // gradient of x, times the scale that made x
-  double log_weight = 0.0;  // of a number added to all exponents of the row
+  double log_weight = 0.0;  // gradient of a number added to all exponents of the row
 };
 RowGradient ReadGradient(const HeadFeatures& head, const RowFeatures& row,
                          const std::vector<double>& value, double multiple, double scale,
