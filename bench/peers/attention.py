@@ -20,13 +20,13 @@ import torch.nn.functional as F
 HEADS, DIM, FEATURES, CHUNK = 8, 64, 256, 128
 
 
-def draw_omega():
-    blocks = [torch.linalg.qr(torch.randn(DIM, DIM))[0].t() for _ in range(FEATURES // DIM)]
-    return torch.cat(blocks) * torch.randn(FEATURES, DIM).norm(dim=1, keepdim=True)
+def draw_omega(dim, count):
+    blocks = [torch.linalg.qr(torch.randn(dim, dim))[0].t() for _ in range((count + dim - 1) // dim)]
+    return torch.cat(blocks)[:count] * torch.randn(count, dim).norm(dim=1, keepdim=True)
 
 
 def features(x, omega, of_queries):
-    x = x * DIM**-0.25
+    x = x * x.shape[-1] ** -0.25
     exponents = x @ omega.t()
     largest = exponents.amax(-1 if of_queries else (-1, -2), keepdim=True).detach()
     return torch.exp(exponents - (x**2).sum(-1, keepdim=True) / 2 - largest) + 1e-4
@@ -40,7 +40,8 @@ def linear(q, k, v, omega):
 def linear_causal(q, k, v, omega):
     q, k = features(q, omega, True), features(k, omega, False)
     batch, heads, length, _ = q.shape
-    q, k, v = (x.reshape(batch, heads, length // CHUNK, CHUNK, -1) for x in (q, k, v))
+    chunk = min(CHUNK, length)
+    q, k, v = (x.reshape(batch, heads, length // chunk, chunk, -1) for x in (q, k, v))
     v = torch.cat([v, torch.ones_like(v[..., :1])], -1)
     states = (k.transpose(-1, -2) @ v).cumsum(2)
     before = torch.cat([torch.zeros_like(states[:, :, :1]), states[:, :, :-1]], 2)
@@ -77,7 +78,7 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
-    omega = draw_omega()
+    omega = draw_omega(DIM, FEATURES)
     compiled = {False: torch.compile(linear), True: torch.compile(linear_causal)}
     print(f"PyTorch {torch.__version__}, {options.threads} threads; seconds, and PyTorch / favor")
     for length in map(int, options.lengths.split(",")):
