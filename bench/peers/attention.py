@@ -79,7 +79,7 @@ def main():
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     omega = draw_omega(DIM, FEATURES)
-    compiled = {False: torch.compile(linear), True: torch.compile(linear_causal)}
+    compiled = {False: torch.compile(linear, dynamic=False), True: torch.compile(linear_causal, dynamic=False)}
     print(f"PyTorch {torch.__version__}, {options.threads} threads; seconds, and PyTorch / favor")
     for length in map(int, options.lengths.split(",")):
         arrays = [(torch.randn(1, HEADS, length, DIM) / 2).requires_grad_() for _ in range(3)]
