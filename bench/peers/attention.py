@@ -57,16 +57,22 @@ def seconds_of_torch(function, arrays, backward):
     return time.perf_counter() - start
 
 
-def seconds_of_favor(favor, length, causal, backward, threads):
-    """Of exact and linear attention; each the shortest of three times of one process."""
+def rows_of_favor(*words):
+    """What `favor bench …` measures: the rows of its JSON file."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "bench.json")
-        words = [favor, "bench", "attention", "--lengths", length, "--heads", HEADS, "--dim", DIM]
-        words += ["--features", FEATURES, "--threads", threads, "--rounds", 3, "--quiet", "--json", path]
-        words += ["--causal"] * causal + ["--backward"] * backward
+        words += ("--rounds", 3, "--quiet", "--json", path)
         subprocess.run([str(word) for word in words], check=True, stdout=subprocess.DEVNULL)
         with open(path, encoding="utf-8") as file:
-            return {row["attention"]: row["seconds"] for row in json.load(file)["rows"]}
+            return json.load(file)["rows"]
+
+
+def seconds_of_favor(favor, length, causal, backward, threads):
+    """Of exact and linear attention; each the shortest of three times of one process."""
+    words = [favor, "bench", "attention", "--lengths", length, "--heads", HEADS, "--dim", DIM]
+    words += ["--features", FEATURES, "--threads", threads]
+    words += ["--causal"] * causal + ["--backward"] * backward
+    return {row["attention"]: row["seconds"] for row in rows_of_favor(*words)}
 
 
 def main():

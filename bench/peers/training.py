@@ -9,17 +9,14 @@ noise. favor and PyTorch (eager, and through torch.compile) take turns; the shor
 means that favor is faster. With identity attention neither side computes queries and keys.
 """
 import argparse
-import json
 import os
-import subprocess
-import tempfile
 import time
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from attention import draw_omega, linear_causal
+from attention import draw_omega, linear_causal, rows_of_favor
 
 VOCAB, DROPOUT = 258, 0.1
 # Layers, width, heads, feed-forward, features: the presets of favor.
@@ -80,7 +77,7 @@ class Model(nn.Module):
 class TorchStep:
     def __init__(self, preset, attention, batch, length, compiled):
         model = Model(preset, attention, length)
-        self.run = torch.compile(model) if compiled else model
+        self.run = torch.compile(model, dynamic=False) if compiled else model
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
         self.parameters = list(model.parameters())
         self.tokens, self.targets = torch.randint(VOCAB, (2, batch, length))
@@ -95,14 +92,10 @@ class TorchStep:
 
 
 def seconds_of_favor(options, preset, attention, batch, length):
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "bench.json")
-        words = [options.favor, "bench", "train", "--preset", preset, "--attention", attention, "--length", length]
-        words += ["--batch", batch, "--threads", options.threads, "--dropout", DROPOUT, "--rounds", 3, "--quiet"]
-        subprocess.run([str(word) for word in words + ["--json", path]], check=True, stdout=subprocess.DEVNULL)
-        with open(path, encoding="utf-8") as file:
-            row = json.load(file)["rows"][0]
-        return row["seconds"], row["share_of_sgemm"]
+    words = [options.favor, "bench", "train", "--preset", preset, "--attention", attention, "--length", length]
+    words += ["--batch", batch, "--threads", options.threads, "--dropout", DROPOUT]
+    row = rows_of_favor(*words)[0]
+    return row["seconds"], row["share_of_sgemm"]
 
 
 def main():

@@ -1,13 +1,14 @@
 #include "attention/call.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "attention/kind.h"
 #include "core/element.h"
 #include "core/error_text.h"
+#include "core/hash.h"
 
 namespace favor::attention {
 namespace {
@@ -199,10 +200,11 @@ uint64_t HashOf(const ConstView& mask) {
 }
 
 uint64_t HashOfNumbers(const Tensor& numbers) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (int64_t i = 0; i < (numbers.empty() ? 0 : numbers.shape().Elements()); ++i)
-    hash = (hash ^ std::bit_cast<uint64_t>(numbers.Data<double>()[i])) * 0x100000001b3;
-  return hash;
+  Hasher hash;
+  if (!numbers.empty())
+    hash.Add(std::as_bytes(
+        std::span(numbers.Data<double>(), static_cast<size_t>(numbers.shape().Elements()))));
+  return hash.Value();
 }
 
 Tensor FrozenMean(const ConstView& mean, int64_t heads, int64_t dim) {

@@ -48,8 +48,8 @@ void ExplainValues(const ConstView& values, const ConstView& mask, std::string_v
 // f32 (else in `own`). Throws unless it fits and holds 0 and 1 only.
 ConstView ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_heads, int64_t length,
                      Tensor& own);
-uint64_t HashOf(const ConstView& mask);  // differs between masks
-uint64_t HashOfNumbers(const Tensor& numbers);
+uint64_t HashOf(const ConstView& mask);         // differs between masks
+uint64_t HashOfNumbers(const Tensor& numbers);  // of doubles; an empty tensor has one too
 
 // A mean of [d], or of one row for each of a divisor of `heads`, as f64 [1, heads, d]; throws
 // unless it fits.

@@ -18,8 +18,14 @@ struct Case {
   std::string attention = "linear", map = "positive";
   bool causal = false, masked = false, cross = false, grouped = false, normalize = true;
   bool centred = false, frozen_mean = false;
+  bool forgets =
+      false;           // log_decay of every query head: mild, strong and, at some tokens, nearly 0
+  int64_t window = 3;  // of exact-window attention
   int64_t length = 9, dim = 6, value_dim = 5, features = 8;
   double deviation = 0.9;
+
+  // Queries and keys may be of different number.
+  bool TakesCross() const { return attention != "identity" && attention != "exact-window"; }
 
   std::string Name() const {
     std::string name = attention == "linear" ? map : attention;
@@ -27,6 +33,8 @@ struct Case {
     name += masked ? " masked" : "";
     name += cross ? " cross" : "";
     name += grouped ? " grouped" : "";
+    name += forgets ? " forgetting" : "";
+    name += attention == "exact-window" ? " of " + std::to_string(window) : "";
     name += normalize ? "" : " unnormalised";
     return name + (centred ? frozen_mean ? " centred on a frozen mean" : " centred" : "");
   }
@@ -42,6 +50,7 @@ class Call {
         k(RandomTensor({2, kv_heads_, keys_, c.dim}, c.deviation, 2)),
         v(RandomTensor({2, kv_heads_, keys_, c.value_dim}, 1, 3)),
         grad_out(RandomTensor({2, heads_, c.length, c.value_dim}, 1, 4)),
+        log_decay({2, heads_, keys_}, DataType::kF64),
         mask_({2, kv_heads_, keys_}),
         mean_(RandomTensor({heads_, c.dim}, 0.4, 5)) {
     options = {.attention = c.attention, .causal = c.causal, .renormalize = c.normalize};
@@ -52,6 +61,13 @@ class Call {
       options.center_keys = c.centred;
       if (c.frozen_mean) options.key_mean = mean_;
     }
+    if (c.attention == "exact-window") options.kind_options = {{"window", c.window}};
+    for (int64_t i = 0; i < log_decay.shape().Elements(); ++i) {
+      log_decay.Data<double>()[i] = -0.01 - (i % 7 == 3   ? 12
+                                             : i % 5 == 0 ? 0
+                                                          : 0.1 * static_cast<double>(i % 4));
+    }
+    if (c.forgets) options.log_decay = log_decay;
     // The first key is masked too: the first causal row then sees no key.
     for (int64_t i = 0; i < mask_.shape().Elements(); ++i)
       mask_.Data<float>()[i] = i % keys_ == 0 || i % 3 == 1 ? 0.0f : 1.0f;
@@ -80,7 +96,7 @@ class Call {
   int64_t heads_, kv_heads_, keys_;
 
  public:
-  Tensor q, k, v, grad_out;
+  Tensor q, k, v, grad_out, log_decay;
   AttentionOptions options;
 
  private:
@@ -103,6 +119,37 @@ inline void ExpectNear(const AttentionGradients& got, const AttentionGradients& 
   check(got.q, want.q, "q");
   check(got.k, want.k, "k");
   check(got.v, want.v, "v");
+}
+
+// The gradients of the reference against central differences, in double.
+inline void ExpectCentralDifferences(const Case& c) {
+  SCOPED_TRACE(c.Name());
+  const Context context({.threads = 1});
+  Call call(c);
+  call.options.reference = true;
+  call.q = call.q.To(DataType::kF64);
+  call.k = call.k.To(DataType::kF64);
+  call.v = call.v.To(DataType::kF64);
+  const AttentionGradients gradients = call.Gradients(context);
+  const auto check = [&](Tensor& x, const Tensor& gradient, const char* name) {
+    Tensor differences(x.shape(), DataType::kF64);
+    const double step = 2e-6;
+    for (int64_t i = 0; i < x.shape().Elements(); ++i) {
+      const double value = x.Data<double>()[i];
+      x.Data<double>()[i] = value + step;
+      const double up = call.Loss(context);
+      x.Data<double>()[i] = value - step;
+      const double down = call.Loss(context);
+      x.Data<double>()[i] = value;
+      differences.Data<double>()[i] = (up - down) / (2 * step);
+    }
+    EXPECT_LT(LargestDifference(gradient, differences), 1e-6 * (Largest(differences) + 1e-2))
+        << name;
+  };
+  check(call.q, gradients.q, "q");
+  check(call.k, gradients.k, "k");
+  check(call.v, gradients.v, "v");
+  if (c.forgets) check(call.log_decay, gradients.log_decay, "log_decay");
 }
 
 // Compares the float kernels of every SIMD target with the reference.

@@ -100,8 +100,11 @@ TEST(Matmul, SameBitsForAnyNumberOfThreads) {
 
 TEST(Matmul, AddsABiasToEveryRow) {
   const Context context({.threads = 2});
-  for (const auto& [rows, columns, depth] : {MatmulCase{13, 33, 65}, {10, 20, 5000}}) {
-    const Tensor a = Random(rows, depth, "a"), b = Random(depth, columns, "b");
+  for (const auto& [rows, columns, depth] :
+       {MatmulCase{2, 33, 65}, {13, 33, 65}, {10, 20, 5000}, {800, 35, 90}, {800, 300, 600}}) {
+    // Transposed, as layers have their weights.
+    const Tensor a = Random(rows, depth, "a"), weights = Random(columns, depth, "b");
+    const ConstView b = kernels::Transposed(weights);
     const Tensor bias = Random(1, columns, "bias");
     Tensor plain({rows, columns}), with({rows, columns});
     kernels::Matmul({a, b, plain}, context);
