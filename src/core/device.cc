@@ -1,5 +1,6 @@
 #include "core/device.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -15,6 +16,20 @@ namespace favor {
 namespace {
 
 constexpr size_t kAlignment = 64;  // a cache line, and the widest SIMD register
+
+// Pages of 2 MiB, where the system has them: rows of a large matrix lie on a page each otherwise,
+// and finding the pages takes longer than reading the rows.
+constexpr size_t kHugePage = size_t{2} << 20;
+
+void* AllocateHost(size_t size) {
+  if (size < 2 * kHugePage) return std::aligned_alloc(kAlignment, size);
+  void* memory = std::aligned_alloc(kHugePage, size);
+#ifdef MADV_HUGEPAGE
+  // Whole pages only, so that no more memory is used than was requested; a refusal costs only time.
+  if (memory != nullptr) madvise(memory, size / kHugePage * kHugePage, MADV_HUGEPAGE);
+#endif
+  return memory;
+}
 
 #if FAVOR_CUDA
 void CheckCuda(cudaError_t status, const char* what) {
@@ -69,7 +84,7 @@ internal::Memory AllocateOn(const Device& device, int64_t bytes) {
           static_cast<double>(bytes) / (1 << 30),
           static_cast<double>(PhysicalMemoryBytes()) / (1 << 30));
   }
-  void* memory = std::aligned_alloc(kAlignment, size == 0 ? kAlignment : size);
+  void* memory = AllocateHost(size == 0 ? kAlignment : size);
   if (memory == nullptr) {
     Throw(ErrorCode::kOutOfMemory, "tensor", "{:.1f} GiB could not be allocated",
           static_cast<double>(bytes) / (1 << 30));

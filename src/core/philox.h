@@ -9,6 +9,21 @@
 
 namespace favor {
 
+constexpr int kPhiloxRounds = 10;
+constexpr uint32_t kPhiloxEven = 0xD2511F53, kPhiloxOdd = 0xCD9E8D57;  // factors of each round
+
+// Weyl sequences: the golden ratio, and √3 − 1.
+struct PhiloxKey {
+  FAVOR_HOST_DEVICE explicit PhiloxKey(uint64_t seed)
+      : k0(static_cast<uint32_t>(seed)), k1(static_cast<uint32_t>(seed >> 32)) {}
+  FAVOR_HOST_DEVICE void Advance() {
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
+  }
+
+  uint32_t k0, k1;
+};
+
 struct PhiloxBlock {
   uint32_t word[4];
 };
@@ -17,15 +32,13 @@ struct PhiloxBlock {
 FAVOR_HOST_DEVICE inline PhiloxBlock Philox(uint64_t seed, uint64_t id, uint64_t index) {
   auto c0 = static_cast<uint32_t>(index), c1 = static_cast<uint32_t>(index >> 32);
   auto c2 = static_cast<uint32_t>(id), c3 = static_cast<uint32_t>(id >> 32);
-  auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t even = uint64_t{0xD2511F53} * c0, odd = uint64_t{0xCD9E8D57} * c2;
-    c0 = static_cast<uint32_t>(odd >> 32) ^ c1 ^ k0;
+  PhiloxKey key(seed);
+  for (int round = 0; round < kPhiloxRounds; ++round, key.Advance()) {
+    const uint64_t even = uint64_t{kPhiloxEven} * c0, odd = uint64_t{kPhiloxOdd} * c2;
+    c0 = static_cast<uint32_t>(odd >> 32) ^ c1 ^ key.k0;
     c1 = static_cast<uint32_t>(odd);
-    c2 = static_cast<uint32_t>(even >> 32) ^ c3 ^ k1;
+    c2 = static_cast<uint32_t>(even >> 32) ^ c3 ^ key.k1;
     c3 = static_cast<uint32_t>(even);
-    k0 += 0x9E3779B9;  // Weyl sequences: the golden ratio, and √3 − 1
-    k1 += 0xBB67AE85;
   }
   return {{c0, c1, c2, c3}};
 }

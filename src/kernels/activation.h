@@ -18,6 +18,7 @@ struct ActivationGradients {
   ConstView x;
   ConstView grad_y;
   View grad_x;  // = grad_y·f'(x); may be grad_y
+  View y{};     // = f(x); empty: not computed
 };
 
 namespace reference {

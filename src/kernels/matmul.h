@@ -2,9 +2,18 @@
 #ifndef FAVOR_KERNELS_MATMUL_H_
 #define FAVOR_KERNELS_MATMUL_H_
 
+#include <variant>
+
+#include "kernels/activation.h"
 #include "kernels/backend.h"
+#include "kernels/dropout.h"
 
 namespace favor::kernels {
+
+// An operation on the result C of a product, run on each block of it while that is in the cache.
+// Its x (of ActivationGradients: grad_y) is C, its other arrays are laid out like C, without gaps.
+using MatmulEpilogue =
+    std::variant<std::monostate, ActivationArguments, ActivationGradients, DropoutArguments>;
 
 // C = A·B, C += A·B with `add`, or C = A·B + bias in every row. A is [rows, depth], B [depth,
 // columns], C [rows, columns] with contiguous rows, the bias [columns]; A and B may be transposed
@@ -14,6 +23,7 @@ struct MatmulArguments {
   View c;
   bool add = false;
   ConstView bias{};  // empty: no bias; not allowed with `add`
+  MatmulEpilogue then{};
 };
 
 namespace reference {

@@ -1,7 +1,5 @@
 #include "layers/dropout.h"
 
-#include "kernels/dropout.h"
-
 namespace favor::layers {
 
 void Drop(const Pass& pass, uint64_t place, ConstView x, View y) {
@@ -11,15 +9,15 @@ void Drop(const Pass& pass, uint64_t place, ConstView x, View y) {
       pass.context);
 }
 
-void AddDropped(const Pass& pass, uint64_t place, ConstView x, ConstView branch, View y) {
+kernels::DropoutArguments DroppedOnto(const Pass& pass, uint64_t place, ConstView x,
+                                      ConstView branch, View y) {
   const RandomStream stream = pass.stream.Child(place);
-  kernels::Dropout({.x = branch,
-                    .residual = x,
-                    .share = pass.dropout,
-                    .seed = stream.seed(),
-                    .stream = stream.id(),
-                    .y = y},
-                   pass.context);
+  return {.x = branch,
+          .residual = x,
+          .share = pass.dropout,
+          .seed = stream.seed(),
+          .stream = stream.id(),
+          .y = y};
 }
 
 }  // namespace favor::layers

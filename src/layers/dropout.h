@@ -6,14 +6,16 @@
 #include <cstdint>
 
 #include "favor/tensor.h"
+#include "kernels/dropout.h"
 #include "layers/pass.h"
 
 namespace favor::layers {
 
 // y = dropped(x); also the gradient, as the map is linear. x and y may be the same.
 void Drop(const Pass& pass, uint64_t place, ConstView x, View y);
-// y = x + dropped(branch).
-void AddDropped(const Pass& pass, uint64_t place, ConstView x, ConstView branch, View y);
+// The operation y = x + dropped(branch).
+kernels::DropoutArguments DroppedOnto(const Pass& pass, uint64_t place, ConstView x,
+                                      ConstView branch, View y);
 
 }  // namespace favor::layers
 

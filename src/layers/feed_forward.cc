@@ -17,19 +17,23 @@ FeedForward::Workspace FeedForward::ReserveWorkspace(Arena& arena, int64_t token
 }
 
 void FeedForward::Forward(const Context& context, ConstView x, const Activations& a,
-                          const Workspace& w, View y) const {
-  up_.Forward(context, x, a.inner);
-  kernels::Activate({.f = activation_, .x = a.inner, .y = w.hidden}, context);
-  down_.Forward(context, w.hidden, y);
+                          const Workspace& w, const kernels::MatmulEpilogue& then, View y) const {
+  up_.Forward(context, x, a.inner,
+              kernels::ActivationArguments{.f = activation_, .x = a.inner, .y = w.hidden});
+  down_.Forward(context, w.hidden, y, then);
 }
 
 void FeedForward::Backward(const Context& context, ConstView x, const Activations& a,
                            const Workspace& w, ConstView grad_y, View grad_x) {
-  // Computed again: cheaper than keeping it.
-  kernels::Activate({.f = activation_, .x = a.inner, .y = w.hidden}, context);
-  down_.Backward(context, w.hidden, grad_y, w.grad_hidden);
-  kernels::ActivateBackward(
-      {.f = activation_, .x = a.inner, .grad_y = w.grad_hidden, .grad_x = w.grad_hidden}, context);
+  // `hidden` is computed again, which is cheaper than keeping it; grad_hidden becomes the gradient
+  // of `inner`.
+  down_.BackwardInput(context, grad_y, w.grad_hidden, /*add=*/false,
+                      kernels::ActivationGradients{.f = activation_,
+                                                   .x = a.inner,
+                                                   .grad_y = w.grad_hidden,
+                                                   .grad_x = w.grad_hidden,
+                                                   .y = w.hidden});
+  down_.BackwardWeights(context, w.hidden, grad_y);
   up_.Backward(context, x, w.grad_hidden, grad_x);
 }
 

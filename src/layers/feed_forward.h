@@ -26,8 +26,9 @@ class FeedForward {
   };
   Workspace ReserveWorkspace(Arena& arena, int64_t tokens, bool training) const;
 
+  // `then` is an operation on y.
   void Forward(const Context& context, ConstView x, const Activations& a, const Workspace& w,
-               View y) const;
+               const kernels::MatmulEpilogue& then, View y) const;
   void Backward(const Context& context, ConstView x, const Activations& a, const Workspace& w,
                 ConstView grad_y, View grad_x);
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "favor/context.h"
+#include "kernels/matmul.h"
 #include "layers/parameter.h"
 
 namespace favor::layers {
@@ -16,11 +17,16 @@ class Linear {
   Linear(ParameterSet& parameters, const std::string& name, int64_t in, int64_t out,
          double gain = 1);
 
-  // x [rows, in], y [rows, out].
-  void Forward(const Context& context, ConstView x, View y) const;
+  // x [rows, in], y [rows, out]; `then` is an operation on y.
+  void Forward(const Context& context, ConstView x, View y,
+               const kernels::MatmulEpilogue& then = {}) const;
   // Adds to the gradients of W and b; grad_x = grad_y·W, or += with `add`.
   void Backward(const Context& context, ConstView x, ConstView grad_y, View grad_x,
                 bool add = false);
+  // The two parts of Backward; `then` is an operation on grad_x.
+  void BackwardInput(const Context& context, ConstView grad_y, View grad_x, bool add,
+                     const kernels::MatmulEpilogue& then = {}) const;
+  void BackwardWeights(const Context& context, ConstView x, ConstView grad_y);
 
  private:
   Parameter *weight_, *bias_;

@@ -120,7 +120,8 @@ attention::Call MultiHeadAttention::CallOf(const HeadGroup& group, const Rows& r
 }
 
 void MultiHeadAttention::Forward(const Context& context, const Rows& rows, ConstView x,
-                                 Activations& a, bool training, TallyEntry* tally, View y) const {
+                                 Activations& a, bool training, TallyEntry* tally,
+                                 const kernels::MatmulEpilogue& then, View y) const {
   const Sequences& sequences = rows.sequences;
   const bool reads = shape_.ReadsQueriesAndKeys();
   if (rows.cache == nullptr) {
@@ -150,7 +151,7 @@ void MultiHeadAttention::Forward(const Context& context, const Rows& rows, Const
                          context);
     }
   }
-  output_.Forward(context, a.attended, y);
+  output_.Forward(context, a.attended, y, then);
 }
 
 void MultiHeadAttention::Backward(const Context& context, const Rows& rows, ConstView x,

@@ -53,10 +53,10 @@ class MultiHeadAttention {
     AttentionCache* cache = nullptr;
   };
 
-  // x, y [batch·length, width]. Traces are filled if gradients will follow. Rows that are unusable
-  // for attention are counted in the tally.
+  // x, y [batch·length, width]; `then` is an operation on y. Traces are filled if gradients will
+  // follow. Rows that are unusable for attention are counted in the tally.
   void Forward(const Context& context, const Rows& rows, ConstView x, Activations& a, bool training,
-               TallyEntry* tally, View y) const;
+               TallyEntry* tally, const kernels::MatmulEpilogue& then, View y) const;
   void Backward(const Context& context, const Rows& rows, ConstView x, const Activations& a,
                 const Workspace& w, ConstView grad_y, TallyEntry* tally, View grad_x);
 

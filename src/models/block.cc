@@ -73,8 +73,8 @@ Block::Workspace Block::ReserveWorkspace(layers::Arena& arena, int64_t tokens,
                                          bool training) const {
   Workspace w;
   w.normed = arena.Take({tokens, width_});
-  w.branch = arena.Take({tokens, width_});
   if (training) {
+    w.grad_branch = arena.Take({tokens, width_});
     w.grad_normed = arena.Take({tokens, width_});
     if (!pre_norm_) w.grad_sum = arena.Take({tokens, width_});
   }
@@ -94,11 +94,9 @@ void Block::ResidualForward(const layers::Pass& pass, uint64_t place, const laye
                             const Sublayer& sublayer, View y) const {
   if (pre_norm_) {
     norm.Forward(pass.context, x, r.statistics, w.normed);
-    sublayer(w.normed, w.branch);
-    layers::AddDropped(pass, place, x, w.branch, y);
+    sublayer(w.normed, layers::DroppedOnto(pass, place, x, y, y), y);
   } else {
-    sublayer(x, w.branch);
-    layers::AddDropped(pass, place, x, w.branch, r.sum);
+    sublayer(x, layers::DroppedOnto(pass, place, x, r.sum, r.sum), r.sum);
     norm.Forward(pass.context, r.sum, r.statistics, y);
   }
 }
@@ -109,15 +107,16 @@ void Block::ResidualBackward(const layers::Pass& pass, uint64_t place, layers::L
                              const SublayerBackward& backward, View grad) {
   if (pre_norm_) {
     norm.Again(pass.context, x, r.statistics, w.normed);
-    layers::Drop(pass, place, grad, w.branch);
-    backward(w.normed, w.branch, w.grad_normed);
+    layers::Drop(pass, place, grad, w.grad_branch);
+    backward(w.normed, w.grad_branch, w.grad_normed);
     norm.Backward(pass.context, x, r.statistics, w.grad_normed, grad, /*add=*/true);
   } else {
     norm.Backward(pass.context, r.sum, r.statistics, grad, w.grad_sum, /*add=*/false);
-    layers::Drop(pass, place, w.grad_sum, w.branch);
-    backward(x, w.branch, w.grad_normed);
+    layers::Drop(pass, place, w.grad_sum, w.grad_branch);
+    backward(x, w.grad_branch, w.grad_normed);
     const layers::Pass exact{.context = pass.context, .tally = pass.tally};
-    layers::AddDropped(exact, place, w.grad_sum, w.grad_normed, grad);
+    kernels::Dropout(layers::DroppedOnto(exact, place, w.grad_sum, w.grad_normed, grad),
+                     pass.context);
   }
 }
 
@@ -126,14 +125,14 @@ void Block::Forward(const layers::Pass& pass, const Rows& rows, ConstView x, Act
   const auto place = static_cast<uint64_t>(2 * layer_);
   ResidualForward(
       pass, place, attention_norm_, x, a.attention_residual, w,
-      [&](ConstView in, View out) {
-        attention_.Forward(pass.context, rows, in, a.attention, training, Entry(pass), out);
+      [&](ConstView in, const kernels::MatmulEpilogue& then, View out) {
+        attention_.Forward(pass.context, rows, in, a.attention, training, Entry(pass), then, out);
       },
       a.middle);
   ResidualForward(
       pass, place + 1, feed_forward_norm_, a.middle, a.feed_forward_residual, w,
-      [&](ConstView in, View out) {
-        feed_forward_.Forward(pass.context, in, a.feed_forward, w.feed_forward, out);
+      [&](ConstView in, const kernels::MatmulEpilogue& then, View out) {
+        feed_forward_.Forward(pass.context, in, a.feed_forward, w.feed_forward, then, out);
       },
       y);
 }

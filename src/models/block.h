@@ -35,7 +35,7 @@ class Block {
 
   // Buffers that every call overwrites; one set for all layers.
   struct Workspace {
-    View normed, branch, grad_normed, grad_sum;  // [tokens, width]
+    View normed, grad_branch, grad_normed, grad_sum;  // [tokens, width]
     layers::MultiHeadAttention::Workspace attention;
     layers::FeedForward::Workspace feed_forward;
   };

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "favor/random.h"
 
@@ -24,6 +27,13 @@ Tensor Random(int64_t rows, int64_t columns, const char* name) {
 struct MatmulCase {
   int64_t rows, columns, depth;
 };
+
+void ExpectNear(const Tensor& f32, const Tensor& f64, double tolerance, const std::string& what) {
+  double worst = 0;
+  for (int64_t i = 0; i < f32.shape().Elements(); ++i)
+    worst = std::max(worst, std::fabs(f32.Data<float>()[i] - f64.Data<double>()[i]));
+  EXPECT_LT(worst, tolerance) << what;
+}
 
 class MatmulTest : public testing::TestWithParam<MatmulCase> {};
 
@@ -61,6 +71,8 @@ INSTANTIATE_TEST_SUITE_P(
                     MatmulCase{4, 130, 2048}, MatmulCase{7, 5, 3}, MatmulCase{6, 16, 64},
                     MatmulCase{13, 33, 65}, MatmulCase{200, 258, 130}, MatmulCase{17, 300, 64},
                     MatmulCase{193, 16, 200}, MatmulCase{10, 20, 5000}, MatmulCase{64, 64, 2048},
+                    // Packed in two chunks of the sum, the last shorter than a piece.
+                    MatmulCase{10, 20, 70100},
                     // Tasks by rows: rows of A read in place and copied.
                     MatmulCase{800, 90, 77}, MatmulCase{1601, 35, 512}, MatmulCase{777, 300, 530}));
 
@@ -80,6 +92,24 @@ TEST(Matmul, OfALargeMatrixIsThatOfItsParts) {
     EXPECT_EQ(0, std::memcmp(whole.Data<float>(), parts.Data<float>(),
                              static_cast<size_t>(whole.Bytes())))
         << transposed;
+  }
+}
+
+// A sum that is too long for one copy of B is that of its two halves.
+TEST(Matmul, OfALongSumIsThatOfItsParts) {
+  constexpr int64_t kRows = 780, kColumns = 260, kDepth = 8300, kHalf = 4100;
+  const Context context({.threads = 2});
+  const Tensor b = Random(kDepth, kColumns, "b");
+  for (const bool transposed : {false, true}) {
+    const Tensor stored = transposed ? Random(kDepth, kRows, "a") : Random(kRows, kDepth, "a");
+    const ConstView a = transposed ? kernels::Transposed(stored) : ConstView(stored);
+    Tensor whole({kRows, kColumns}), parts({kRows, kColumns});
+    kernels::Matmul({a, b, whole}, context);
+    kernels::Matmul({a.Range(1, 0, kHalf), b.view().Range(0, 0, kHalf), parts}, context);
+    kernels::Matmul({a.Range(1, kHalf, kDepth - kHalf), b.view().Range(0, kHalf, kDepth - kHalf),
+                     parts, /*add=*/true},
+                    context);
+    ExpectNear(whole, parts.To(DataType::kF64), 1e-3, transposed ? "transposed" : "");
   }
 }
 
@@ -114,6 +144,99 @@ TEST(Matmul, AddsABiasToEveryRow) {
                   1e-4);
     }
   }
+}
+
+// Sizes for each way to a product: a few rows; blocks of rows and columns; pieces of the sum; tasks
+// by rows with A in place and packed; and edges that are not whole vectors.
+const std::vector<MatmulCase> kWays = {{3, 33, 65},     {13, 35, 65},   {200, 258, 130},
+                                       {10, 20, 5000},  {800, 35, 90},  {800, 300, 600},
+                                       {1601, 66, 300}, {777, 300, 530}};
+
+struct Epilogues {
+  View c, y;
+  ConstView x, residual;
+
+  std::vector<kernels::MatmulEpilogue> All() const {
+    return {
+        kernels::ActivationArguments{.f = Activation::kGelu, .x = c, .y = y},
+        kernels::ActivationGradients{
+            .f = Activation::kGeluTanh, .x = x, .grad_y = c, .grad_x = c, .y = y},
+        kernels::ActivationGradients{.f = Activation::kRelu, .x = x, .grad_y = c, .grad_x = c},
+        kernels::DropoutArguments{.x = c, .residual = residual, .share = 0.3, .seed = 5, .y = c},
+        kernels::DropoutArguments{.x = c, .residual = residual, .y = c}};
+  }
+};
+
+// What follows a product gives what the operation gives on the whole result, in double.
+TEST(Matmul, IsFollowedByAnOperation) {
+  const Context context({.threads = 2});
+  for (const auto& [rows, columns, depth] : kWays) {
+    for (const bool transposed : {false, true}) {
+      for (size_t which = 0; which < 5; ++which) {
+        const std::string what = std::to_string(rows) + "x" + std::to_string(columns) + "x" +
+                                 std::to_string(depth) + (transposed ? " transposed " : " ") +
+                                 std::to_string(which);
+        const Tensor a = transposed ? Random(depth, rows, "a") : Random(rows, depth, "a");
+        const Tensor weights = Random(columns, depth, "b"), bias = Random(1, columns, "bias"),
+                     x = Random(rows, columns, "x"), residual = Random(rows, columns, "residual");
+        Tensor c({rows, columns}), y({rows, columns});
+        const Tensor a64 = a.To(DataType::kF64), weights64 = weights.To(DataType::kF64),
+                     bias64 = bias.To(DataType::kF64), x64 = x.To(DataType::kF64),
+                     residual64 = residual.To(DataType::kF64);
+        Tensor c64({rows, columns}, DataType::kF64), y64({rows, columns}, DataType::kF64);
+        kernels::Matmul({.a = transposed ? kernels::Transposed(a) : ConstView(a),
+                         .b = kernels::Transposed(weights),
+                         .c = c,
+                         .bias = bias.view().At(0),
+                         .then = Epilogues{c, y, x, residual}.All()[which]},
+                        context);
+        kernels::Matmul({.a = transposed ? kernels::Transposed(a64) : ConstView(a64),
+                         .b = kernels::Transposed(weights64),
+                         .c = c64,
+                         .bias = bias64.view().At(0)},
+                        context);
+        const kernels::MatmulEpilogue then = Epilogues{c64, y64, x64, residual64}.All()[which];
+        if (const auto* f = std::get_if<kernels::ActivationArguments>(&then))
+          kernels::Activate(*f, context);
+        if (const auto* g = std::get_if<kernels::ActivationGradients>(&then))
+          kernels::ActivateBackward(*g, context);
+        if (const auto* d = std::get_if<kernels::DropoutArguments>(&then))
+          kernels::Dropout(*d, context);
+        const double tolerance = 2e-5 * std::sqrt(static_cast<double>(depth));
+        ExpectNear(c, c64, tolerance, what);
+        ExpectNear(y, y64, tolerance, what);
+      }
+    }
+  }
+}
+
+// The reference runs what follows, too: one element by hand, f(2·3 + 1) and 4 + (2·3 + 1)·f'(−1).
+TEST(Matmul, IsFollowedByAnOperationInDouble) {
+  const Context context({.threads = 1});
+  const double two = 2, three = 3, one = 1, minus = -1, four = 4;
+  const Shape shape{1, 1};
+  double c = 0, y = 0;
+  const auto run = [&](const kernels::MatmulEpilogue& then) {
+    kernels::Matmul({.a = ConstView(&two, shape),
+                     .b = ConstView(&three, shape),
+                     .c = View(&c, shape),
+                     .bias = ConstView(&one, {1}),
+                     .then = then},
+                    context);
+  };
+  run(kernels::ActivationArguments{
+      .f = Activation::kRelu, .x = ConstView(&c, shape), .y = View(&y, shape)});
+  EXPECT_EQ(y, 7);
+  run(kernels::ActivationGradients{.f = Activation::kGelu,
+                                   .x = ConstView(&minus, shape),
+                                   .grad_y = ConstView(&c, shape),
+                                   .grad_x = View(&c, shape),
+                                   .y = View(&y, shape)});
+  EXPECT_NEAR(c, 7 * -0.0833154705876, 1e-12);  // Φ(−1) − φ(−1)
+  EXPECT_NEAR(y, -0.158655253931457, 1e-12);    // −Φ(−1)
+  run(kernels::DropoutArguments{
+      .x = ConstView(&c, shape), .residual = ConstView(&four, shape), .y = View(&c, shape)});
+  EXPECT_EQ(c, 11);
 }
 
 // If rows of C are not contiguous, as in a part of a wider matrix, what is between them stays

@@ -102,7 +102,7 @@ TEST_F(LayerGradients, FeedForward) {
     Tensor x = RandomDoubles({6, 5}, "x"), weights = RandomDoubles({6, 5}, "w");
     Tensor y({6, 5}, DataType::kF64), grad_x({6, 5}, DataType::kF64);
     const auto loss = [&] {
-      layer.Forward(context_, x, a, w, y);
+      layer.Forward(context_, x, a, w, {}, y);
       return WeightedSum(weights, y);
     };
     loss();
@@ -155,7 +155,7 @@ class AttentionLayerCase {
 
   void Forward(const Context& context, const Tensor& x) {
     const Tally tally(context);
-    layer.Forward(context, rows, x, activations, /*training=*/true, tally.At(), y);
+    layer.Forward(context, rows, x, activations, /*training=*/true, tally.At(), {}, y);
     EXPECT_EQ(tally.Read()[0].unusable, 0);
   }
   void Backward(const Context& context, const Tensor& x, const Tensor& grad_y) {

@@ -6,6 +6,7 @@
 // After foreach_target.
 #include "core/parallel.h"
 #include "hwy/highway.h"
+#include "kernels/cpu/ranges.h"
 #include "kernels/vector_math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -45,23 +46,49 @@ void ActivateOnTarget(Activation f, const float* x, int64_t count, float* y) {
   }
 }
 
+// f(x) and f'(x).
+struct Activated {
+  float value, slope;
+};
+
+template <class F>
+HWY_INLINE void BackwardLoop(const F& f, const float* x, const float* grad_y, int64_t count,
+                             float* grad_x, float* y) {
+  if (y == nullptr) {
+    for (int64_t i = 0; i < count; ++i) grad_x[i] = grad_y[i] * f(x[i]).slope;
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const Activated activated = f(x[i]);
+    grad_x[i] = grad_y[i] * activated.slope;
+    y[i] = activated.value;
+  }
+}
+
 void ActivateBackwardOnTarget(Activation f, const float* x, const float* grad_y, int64_t count,
-                              float* grad_x) {
+                              float* grad_x, float* y) {
   switch (f) {
     case Activation::kRelu:
-      for (int64_t i = 0; i < count; ++i)
-        grad_x[i] = vector_math::Select(x[i] > 0, grad_y[i], 0.0f);
-      break;
+      return BackwardLoop(
+          [](float v) {
+            return Activated{vector_math::Select(v > 0, v, 0.0f),
+                             vector_math::Select(v > 0, 1.0f, 0.0f)};
+          },
+          x, grad_y, count, grad_x, y);
     case Activation::kGelu:
-      for (int64_t i = 0; i < count; ++i)
-        grad_x[i] = grad_y[i] * (NormalDistribution(x[i]) + x[i] * NormalDensity(x[i]));
-      break;
+      return BackwardLoop(
+          [](float v) {
+            const float below = NormalDistribution(v);
+            return Activated{v * below, below + v * NormalDensity(v)};
+          },
+          x, grad_y, count, grad_x, y);
     case Activation::kGeluTanh:
-      for (int64_t i = 0; i < count; ++i) {
-        const TanhStep step = StepOf(x[i]);
-        grad_x[i] = grad_y[i] * (step.value + x[i] * step.slope);
-      }
-      break;
+      return BackwardLoop(
+          [](float v) {
+            const TanhStep step = StepOf(v);
+            return Activated{v * step.value, step.value + v * step.slope};
+          },
+          x, grad_y, count, grad_x, y);
   }
 }
 
@@ -78,21 +105,25 @@ namespace {
 constexpr int64_t kTask = 16384;
 }
 
+void ActivateRange(const ActivationArguments& a, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(ActivateOnTarget)
+  (a.f, a.x.Data<float>() + begin, end - begin, a.y.Data<float>() + begin);
+}
+
+void ActivateBackwardRange(const ActivationGradients& a, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(ActivateBackwardOnTarget)
+  (a.f, a.x.Data<float>() + begin, a.grad_y.Data<float>() + begin, end - begin,
+   a.grad_x.Data<float>() + begin, a.y.empty() ? nullptr : a.y.Data<float>() + begin);
+}
+
 void Activate(const ActivationArguments& a, const Context& context) {
-  const float* x = a.x.Data<float>();
-  float* y = a.y.Data<float>();
-  ParallelForBlocks(context, a.y.shape().Elements(), kTask, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(ActivateOnTarget)(a.f, x + begin, end - begin, y + begin);
-  });
+  ParallelForBlocks(context, a.y.shape().Elements(), kTask,
+                    [&](int64_t begin, int64_t end) { ActivateRange(a, begin, end); });
 }
 
 void ActivateBackward(const ActivationGradients& a, const Context& context) {
-  const float *x = a.x.Data<float>(), *grad_y = a.grad_y.Data<float>();
-  float* grad_x = a.grad_x.Data<float>();
-  ParallelForBlocks(context, a.grad_x.shape().Elements(), kTask, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(ActivateBackwardOnTarget)
-    (a.f, x + begin, grad_y + begin, end - begin, grad_x + begin);
-  });
+  ParallelForBlocks(context, a.grad_x.shape().Elements(), kTask,
+                    [&](int64_t begin, int64_t end) { ActivateBackwardRange(a, begin, end); });
 }
 
 }  // namespace favor::kernels::cpu

@@ -1,5 +1,5 @@
-// Matrix products: blocks of C, each with one owner, by the tile products of simd/gemm; B, and A
-// unless its rows are short, are copied into contiguous rows, 64 terms of the sum at a time.
+// Matrix products: blocks of C, each with one owner, by the tile products of simd/gemm, of packed
+// operands (packed.h); A is read in place if its rows are short.
 #include "kernels/matmul.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -7,11 +7,13 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.
 #include <algorithm>
-#include <optional>
+#include <variant>
 
 #include "core/parallel.h"
 #include "core/scratch.h"
 #include "hwy/highway.h"
+#include "kernels/cpu/packed.h"
+#include "kernels/cpu/ranges.h"
 #include "kernels/cpu/simd/gemm-inl.h"
 #include "kernels/cpu/simd/gemm_types.h"
 
@@ -73,263 +75,230 @@ namespace {
 constexpr int64_t kFewRows = 4;
 constexpr int64_t kTaskElements = 1 << 16;  // elements of B in one task
 
-// C is computed in blocks of this many rows and columns; a block, the rows of B that it reads and
-// 64 terms of A stay in the L2 cache (192·256 floats: 192 KiB).
+// C is computed in blocks of this many rows and columns, which stay in the L2 cache with what of A
+// and B they read (192·256 floats: 192 KiB).
 constexpr int64_t kBlockRows = 192, kBlockColumns = 256;
-// A's rows are copied this many terms at a time and serve all columns of a task.
-constexpr int64_t kCopiedDepth = 1024;
-// Rows of A up to this long are read in place: a copy costs more than it saves. Longer ones lie at
-// strides at which their parts compete for the same sets of the cache.
-constexpr int64_t kMostInPlace = 512;
+// A is read in place if its rows are contiguous, or if its columns are and lie close together:
+// farther apart they would compete for the same sets of the cache.
+constexpr int64_t kMostInPlace = 128;
 // A task takes all columns of its rows if there are at least kFewBlocks blocks of rows; a sum is
 // cut among tasks if there are fewer blocks in all and the pieces keep at least kLeastPiece terms.
 constexpr int64_t kFewBlocks = 8, kLeastPiece = 512;
-// B is copied once for all tasks up to this size: weights are smaller, batches larger.
-constexpr int64_t kMostShared = int64_t{1} << 22;
+// Operands are packed for all tasks, at most this many elements at a time.
+constexpr int64_t kMostPacked = int64_t{1} << 21;
+// A task packs this many terms of its rows of A at a time; they serve all columns.
+constexpr int64_t kPackedDepth = 2 * kDepth;
 
+int64_t Blocks(int64_t total, int64_t length) { return (total + length - 1) / length; }
 // A block length that is a multiple of whole tiles and makes blocks about equally long.
 int64_t BlockLength(int64_t total, int64_t most, int64_t multiple) {
-  const int64_t blocks = (total + most - 1) / most;
-  return ((total + blocks - 1) / blocks + multiple - 1) / multiple * multiple;
+  return Blocks(Blocks(total, Blocks(total, most)), multiple) * multiple;
 }
-int64_t Blocks(int64_t total, int64_t length) { return (total + length - 1) / length; }
+// The largest multiple of `multiple` up to `most`, but not 0.
+int64_t LargestMultiple(int64_t most, int64_t multiple) {
+  return std::max(most / multiple, int64_t{1}) * multiple;
+}
 
-struct Matrix {
-  const float* data;
-  int64_t row_step, column_step;
+// The operation that follows the product.
+struct Epilogue {
+  const MatmulEpilogue& then;
+  const float* c;  // all of C
+
+  bool empty() const { return std::holds_alternative<std::monostate>(then); }
+  // Runs it on `count` elements of C from `from` on.
+  void Run(const float* from, int64_t count) const {
+    const int64_t begin = from - c, end = begin + count;
+    if (const auto* f = std::get_if<ActivationArguments>(&then)) ActivateRange(*f, begin, end);
+    if (const auto* g = std::get_if<ActivationGradients>(&then))
+      ActivateBackwardRange(*g, begin, end);
+    if (const auto* d = std::get_if<DropoutArguments>(&then)) DropoutRange(*d, begin, end);
+  }
+};
+
+// Some rows, columns or terms of the sum; the count may reach beyond the end.
+struct Span {
+  int64_t begin, count;
 };
 
 // C[rows, columns] = or += A·B over `depth` terms.
 struct Product {
-  Matrix a, b;  // either rows or columns are contiguous
+  Matrix a, b;
   float* c;
   int64_t c_step;
   int64_t rows, columns, depth;
   bool add;
-  const float* bias;  // bias of these columns; null: none
-  int64_t block_columns;
+  bool last;          // C is complete afterwards
+  const float* bias;  // null: none
+
+  // The terms before those of the part are in C by then.
+  Product Part(const Span& of_rows, const Span& of_columns, const Span& terms) const {
+    const int64_t count = std::min(terms.count, depth - terms.begin);
+    return {.a = a.At(of_rows.begin, terms.begin),
+            .b = b.At(terms.begin, of_columns.begin),
+            .c = c + of_rows.begin * c_step + of_columns.begin,
+            .c_step = c_step,
+            .rows = std::min(of_rows.count, rows - of_rows.begin),
+            .columns = std::min(of_columns.count, columns - of_columns.begin),
+            .depth = count,
+            .add = add || terms.begin > 0,
+            .last = last && terms.begin + count == depth,
+            .bias = bias == nullptr || terms.begin > 0 ? nullptr : bias + of_columns.begin};
+  }
+  bool ReadsAInPlace() const { return a.column_step <= kMostInPlace; }
 };
 
-void CopyRows(const float* from, int64_t from_step, int64_t rows, int64_t columns, int64_t to_step,
-              float* to) {
-  const int64_t padded = PaddedColumns(columns);
-  for (int64_t row = 0; row < rows; ++row, from += from_step, to += to_step) {
-    std::copy_n(from, columns, to);
-    std::fill(to + columns, to + padded, 0.0f);
-  }
-}
-
-// Fills `to` [rows, columns] from a matrix whose columns are contiguous, through tiles of one cache
-// line per row on both sides; the padding of rows is zero.
-void TransposeRows(const float* from, int64_t from_step, int64_t rows, int64_t columns,
-                   int64_t to_step, float* to) {
-  constexpr int64_t kTile = 16;
-  const int64_t padded = PaddedColumns(columns);
-  float tile[kTile][kTile] = {};
-  for (int64_t begin = 0; begin < rows; begin += kTile) {
-    const int64_t end = std::min(rows, begin + kTile);
-    for (int64_t first = 0; first < columns; first += kTile) {
-      const int64_t count = std::min(kTile, columns - first);
-      for (int64_t j = 0; j < count; ++j)
-        std::copy_n(from + (first + j) * from_step + begin, end - begin, tile[j]);
-      for (int64_t i = begin; i < end; ++i) {
-        float* row = to + i * to_step + first;
-        for (int64_t j = 0; j < count; ++j) row[j] = tile[j][i - begin];
-      }
-    }
-    for (int64_t i = begin; i < end; ++i)
-      std::fill(to + i * to_step + columns, to + i * to_step + padded, 0.0f);
-  }
-}
-
-// A copy of B with contiguous rows, 64 terms of one block of columns after the other.
-class CopiedB {
- public:
-  CopiedB(const Product& product, const Context& context)
-      : step_(RowStep(product.block_columns)),
-        depth_blocks_(Blocks(product.depth, kDepth)),
-        rows_(context, Size(product)) {
-    const int64_t column_blocks = Blocks(product.columns, product.block_columns);
-    ParallelFor(context, column_blocks * depth_blocks_, [&](int64_t piece) {
-      Copy(product, piece / depth_blocks_, piece % depth_blocks_, step_,
-           rows_.data() + piece * kDepth * step_);
-    });
-  }
-
-  const float* At(int64_t column_block, int64_t depth_block) const {
-    return rows_.data() + (column_block * depth_blocks_ + depth_block) * kDepth * step_;
-  }
-
-  static void Copy(const Product& product, int64_t column_block, int64_t depth_block, int64_t step,
-                   float* to) {
-    const int64_t column = column_block * product.block_columns, first = depth_block * kDepth;
-    const int64_t rows = std::min(kDepth, product.depth - first),
-                  columns = std::min(product.block_columns, product.columns - column);
-    const auto& [data, row_step, column_step] = product.b;
-    const float* from = data + first * row_step + column * column_step;
-    if (column_step == 1) return CopyRows(from, row_step, rows, columns, step, to);
-    TransposeRows(from, column_step, rows, columns, step, to);
-  }
-
- private:
-  static int64_t Size(const Product& product) {
-    return Blocks(product.columns, product.block_columns) * Blocks(product.depth, kDepth) * kDepth *
-           RowStep(product.block_columns);
-  }
-
-  int64_t step_, depth_blocks_;
-  Scratch<float> rows_;
-};
-
-// One task: up to kBlockRows rows, any number of columns.
-class Task {
- public:
-  Task(const Product& product, const CopiedB* shared, const Context& context)
-      : p_(product),
-        shared_(shared),
-        transposed_(product.a.column_step != 1),
-        in_place_(!transposed_ && product.a.row_step <= kMostInPlace),
-        a_step_(transposed_ ? RowStep(product.rows) : kDepth),
-        a_rows_(context, in_place_
-                             ? 1
-                             : std::min(kCopiedDepth, Blocks(product.depth, kDepth) * kDepth) *
-                                   (transposed_ ? a_step_ : product.rows)),
-        b_step_(RowStep(product.block_columns)),
-        b_rows_(context, shared == nullptr ? kDepth * b_step_ : 1),
-        edge_(context, product.rows * kWidestVector) {}
-
-  void Run() {
-    for (int64_t first = 0; first < p_.depth; first += kCopiedDepth) {
-      const int64_t last = std::min(p_.depth, first + kCopiedDepth);
-      for (int64_t depth = first; !in_place_ && depth < last; depth += kDepth) CopyA(depth, first);
-      for (int64_t column = 0; column < p_.columns; column += p_.block_columns) {
-        if (p_.bias != nullptr && first == 0) FillBias(column);
-        for (int64_t depth = first; depth < last; depth += kDepth)
-          Multiply(column, depth, depth - first);
-      }
-    }
-  }
-
- private:
-  float* CopiedA(int64_t offset) const {
-    return a_rows_.data() + offset * (transposed_ ? a_step_ : p_.rows);
-  }
-
-  void CopyA(int64_t depth, int64_t first) const {
-    const float* from = p_.a.data + depth * p_.a.column_step;
-    const int64_t count = std::min(kDepth, p_.depth - depth);
-    float* to = CopiedA(depth - first);
-    if (transposed_) return CopyRows(from, p_.a.column_step, count, p_.rows, a_step_, to);
-    for (int64_t row = 0; row < p_.rows; ++row)
-      std::copy_n(from + row * p_.a.row_step, count, to + row * kDepth);
-  }
-
-  int64_t Columns(int64_t column) const { return std::min(p_.block_columns, p_.columns - column); }
-
-  void FillBias(int64_t column) const {
-    for (int64_t row = 0; row < p_.rows; ++row)
-      std::copy_n(p_.bias + column, Columns(column), p_.c + row * p_.c_step + column);
-  }
-
-  void Multiply(int64_t column, int64_t depth, int64_t copied) const {
-    const int64_t column_block = column / p_.block_columns, depth_block = depth / kDepth;
-    if (shared_ == nullptr) CopiedB::Copy(p_, column_block, depth_block, b_step_, b_rows_.data());
-    const float* b = shared_ == nullptr ? b_rows_.data() : shared_->At(column_block, depth_block);
-    const Operand a = in_place_     ? Operand{p_.a.data + depth, p_.a.row_step, 1}
-                      : transposed_ ? Operand{CopiedA(copied), 1, a_step_}
-                                    : Operand{CopiedA(copied), a_step_, 1};
-    const int64_t count = std::min(kDepth, p_.depth - depth), columns = Columns(column);
-    const bool add = p_.add || p_.bias != nullptr || depth > 0;
-    const ResultMode mode = add ? ResultMode::kAdd : ResultMode::kStore;
-    // Whole vectors of C are written in place, the rest of a row through a buffer.
-    const int64_t whole = columns / kWidestVector * kWidestVector, rest = columns - whole;
-    float* c = p_.c + column;
-    if (whole > 0) HWY_DYNAMIC_DISPATCH(MultiplyOnTarget)
-    (a, b, b_step_, p_.rows, whole, count, {c, p_.c_step, mode});
-    if (rest == 0) return;
+// Up to kDepth terms of one panel of C.
+void MultiplyPanel(const Product& p, const Operand& a, const float* b, float* edge) {
+  const int64_t whole = p.columns / kWidestVector * kWidestVector, rest = p.columns - whole;
+  // Whole vectors of C are written in place, the rest of a row through a buffer.
+  if (whole > 0) {
     HWY_DYNAMIC_DISPATCH(MultiplyOnTarget)
-    (a, b + whole, b_step_, p_.rows, rest, count,
-     {edge_.data(), kWidestVector, ResultMode::kStore});
-    for (int64_t row = 0; row < p_.rows; ++row) {
-      float* to = c + row * p_.c_step + whole;
-      const float* from = edge_.data() + row * kWidestVector;
-      for (int64_t j = 0; j < rest; ++j) to[j] = add ? to[j] + from[j] : from[j];
-    }
+    (a, b, PackedB::kPanel, p.rows, whole, p.depth,
+     {.data = p.c,
+      .step = p.c_step,
+      .mode = p.add ? ResultMode::kAdd : ResultMode::kStore,
+      .bias = p.bias});
   }
+  if (rest == 0) return;
+  HWY_DYNAMIC_DISPATCH(MultiplyOnTarget)
+  (a, b + whole, PackedB::kPanel, p.rows, rest, p.depth, {.data = edge, .step = kWidestVector});
+  for (int64_t row = 0; row < p.rows; ++row) {
+    float* to = p.c + row * p.c_step + whole;
+    const float* from = edge + row * kWidestVector;
+    for (int64_t j = 0; j < rest; ++j)
+      to[j] = (p.add ? to[j] : p.bias != nullptr ? p.bias[whole + j] : 0) + from[j];
+  }
+}
 
-  const Product& p_;
-  const CopiedB* shared_;
-  bool transposed_;  // A's columns are contiguous: copied in that order
-  bool in_place_;    // A is not copied
-  int64_t a_step_;
-  Scratch<float> a_rows_;
-  int64_t b_step_;
-  Scratch<float> b_rows_, edge_;
+// The first row, column and term of a block, counted in what was packed.
+struct Place {
+  int64_t row, column, depth;
 };
 
-bool IsShared(const Product& all) { return all.depth * all.columns <= kMostShared; }
+// `a` is null if A is read in place.
+void MultiplyBlock(const Product& block, const PackedA* a, const PackedB& b, const Place& place,
+                   const Epilogue& epilogue, const Context& context) {
+  const Scratch<float> edge(context, block.rows * kWidestVector);
+  for (int64_t depth = 0; depth < block.depth; depth += kDepth) {
+    for (int64_t column = 0; column < block.columns; column += PackedB::kPanel) {
+      const Product panel = block.Part({0, block.rows}, {column, PackedB::kPanel}, {depth, kDepth});
+      const Operand rows = a == nullptr
+                               ? Operand{panel.a.data, panel.a.row_step, panel.a.column_step}
+                               : a->At(place.row, place.depth + depth);
+      MultiplyPanel(panel, rows, b.At(place.column + column, place.depth + depth), edge.data());
+    }
+  }
+  if (!block.last || epilogue.empty()) return;
+  for (int64_t row = 0; row < block.rows; ++row)
+    epilogue.Run(block.c + row * block.c_step, block.columns);
+}
 
-// Each task computes one block of rows, with all columns.
-void ByRows(const Product& all, int64_t block_rows, const Context& context) {
-  std::optional<CopiedB> shared;
-  if (IsShared(all)) shared.emplace(all, context);
-  ParallelForBlocks(context, all.rows, block_rows, [&](int64_t begin, int64_t end) {
-    Product rows = all;
-    rows.a.data += begin * all.a.row_step;
-    rows.c += begin * all.c_step;
-    rows.rows = end - begin;
-    Task(rows, shared ? &*shared : nullptr, context).Run();
+// A task of ByRows: a block of rows, with all columns that are packed.
+void MultiplyRows(const Product& rows, const PackedB& b, const Epilogue& epilogue,
+                  const Context& context) {
+  const bool in_place = rows.ReadsAInPlace();
+  const int64_t chunk = in_place ? rows.depth : std::min(kPackedDepth, rows.depth);
+  PackedA a(in_place ? 0 : rows.rows, chunk, context);
+  for (int64_t first = 0; first < rows.depth; first += chunk) {
+    a.StartAt(first);
+    if (!in_place) a.Fill(rows.a, std::min(rows.depth, first + chunk), {0, rows.rows});
+    for (int64_t column = 0; column < rows.columns; column += kBlockColumns) {
+      MultiplyBlock(rows.Part({0, rows.rows}, {column, kBlockColumns}, {first, chunk}),
+                    in_place ? nullptr : &a, b, {0, column, first}, epilogue, context);
+    }
+  }
+}
+
+// Each task computes one block of rows, with all columns. B is packed for all of them, in parts if
+// it is large: its longer side is cut.
+void ByRows(const Product& all, int64_t block_rows, const Epilogue& epilogue,
+            const Context& context) {
+  int64_t depth = all.depth, columns = all.columns;
+  if (depth * columns > kMostPacked && columns >= depth)
+    columns = LargestMultiple(kMostPacked / depth, kBlockColumns);
+  if (depth * columns > kMostPacked) depth = LargestMultiple(kMostPacked / columns, kPackedDepth);
+  PackedB b(std::min(depth, all.depth), std::min(columns, all.columns), context);
+  for (int64_t column = 0; column < all.columns; column += columns) {
+    for (int64_t first = 0; first < all.depth; first += depth) {
+      const Product part = all.Part({0, all.rows}, {column, columns}, {first, depth});
+      ParallelFor(context, PackedB::Pieces(part.depth),
+                  [&](int64_t piece) { b.Fill(part.b, part.depth, part.columns, piece); });
+      ParallelFor(context, Blocks(all.rows, block_rows), [&](int64_t block) {
+        MultiplyRows(
+            part.Part({block * block_rows, block_rows}, {0, part.columns}, {0, part.depth}), b,
+            epilogue, context);
+      });
+    }
+  }
+}
+
+// C = the partial sums, added in their order.
+void AddPartials(const Product& all, const float* partials, int64_t pieces,
+                 const Epilogue& epilogue, const Context& context) {
+  const int64_t columns = all.columns, rows = std::max<int64_t>(1, 65536 / (columns * pieces));
+  ParallelForBlocks(context, all.rows, rows, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      float* to = all.c + row * all.c_step;
+      for (int64_t j = 0; j < columns && !all.add; ++j)
+        to[j] = all.bias != nullptr ? all.bias[j] : 0;
+      for (int64_t piece = 0; piece < pieces; ++piece) {
+        const float* from = partials + (piece * all.rows + row) * columns;
+        for (int64_t j = 0; j < columns; ++j) to[j] += from[j];
+      }
+      epilogue.Run(to, columns);
+    }
   });
 }
 
-// For few rows: blocks of columns and pieces of the depth are tasks too; pieces are computed
-// separately and added in their order.
-void InPieces(const Product& all, int64_t block_rows, const Context& context) {
+// For few rows: blocks of columns and pieces of the depth are tasks too. Both operands are packed
+// for all of them, a chunk of the depth at a time; pieces have sums of their own.
+void InPieces(const Product& all, int64_t block_rows, const Epilogue& epilogue,
+              const Context& context) {
   const int64_t row_blocks = Blocks(all.rows, block_rows),
-                column_blocks = Blocks(all.columns, all.block_columns),
+                block_columns = BlockLength(all.columns, kBlockColumns, PackedB::kPanel),
+                column_blocks = Blocks(all.columns, block_columns),
                 blocks = row_blocks * column_blocks;
   const int64_t wanted = blocks < kFewBlocks ? 2 * kFewBlocks / blocks : 1,
-                most = std::clamp<int64_t>(all.depth / kLeastPiece, 1, wanted);
-  const int64_t piece_depth = BlockLength(all.depth, Blocks(all.depth, most), kDepth),
-                pieces = Blocks(all.depth, piece_depth);
-  const int64_t partial = all.rows * all.columns;
-  const Scratch<float> partials(context, pieces > 1 ? pieces * partial : 1);
-  ParallelFor(context, pieces * blocks, [&](int64_t task) {
-    const int64_t piece = task / blocks, row = task / column_blocks % row_blocks * block_rows,
-                  column = task % column_blocks * all.block_columns, first = piece * piece_depth;
-    Product part = all;
-    if (pieces > 1) {
-      part.c = partials.data() + piece * partial;
-      part.c_step = all.columns;
-      part.add = false;
-      part.bias = nullptr;
-    }
-    part.a.data += row * all.a.row_step + first * all.a.column_step;
-    part.b.data += first * all.b.row_step + column * all.b.column_step;
-    part.c += row * part.c_step + column;
-    if (part.bias != nullptr) part.bias += column;
-    part.rows = std::min(block_rows, all.rows - row);
-    part.columns = std::min(all.block_columns, all.columns - column);
-    part.depth = std::min(piece_depth, all.depth - first);
-    Task(part, nullptr, context).Run();
-  });
-  if (pieces == 1) return;
-  ParallelForBlocks(context, all.rows, std::max<int64_t>(1, 65536 / (all.columns * pieces)),
-                    [&](int64_t begin, int64_t end) {
-                      for (int64_t row = begin; row < end; ++row) {
-                        float* to = all.c + row * all.c_step;
-                        for (int64_t j = 0; j < all.columns; ++j) {
-                          float sum = all.add ? to[j] : all.bias != nullptr ? all.bias[j] : 0;
-                          for (int64_t piece = 0; piece < pieces; ++piece)
-                            sum += partials[piece * partial + row * all.columns + j];
-                          to[j] = sum;
-                        }
-                      }
-                    });
+                chunk = std::min(all.depth,
+                                 LargestMultiple(kMostPacked / (all.rows + all.columns), kDepth)),
+                most = std::clamp<int64_t>(chunk / kLeastPiece, 1, wanted),
+                piece_depth = BlockLength(chunk, Blocks(chunk, most), kDepth),
+                pieces = Blocks(chunk, piece_depth);
+  const Scratch<float> partials(context, pieces > 1 ? pieces * all.rows * all.columns : 1);
+  const bool in_place = all.ReadsAInPlace();
+  PackedA a(in_place ? 0 : all.rows, chunk, context);
+  PackedB b(chunk, all.columns, context);
+  for (int64_t first = 0; first < all.depth; first += chunk) {
+    const Product part = all.Part({0, all.rows}, {0, all.columns}, {first, chunk});
+    const int64_t of_a = in_place ? 0 : row_blocks;
+    ParallelFor(context, of_a + PackedB::Pieces(part.depth), [&](int64_t piece) {
+      if (piece >= of_a) return b.Fill(part.b, part.depth, part.columns, piece - of_a);
+      const int64_t row = piece * block_rows;
+      a.Fill(part.a, part.depth, {row, std::min(part.rows, row + block_rows)});
+    });
+    ParallelFor(context, pieces * blocks, [&](int64_t task) {
+      const int64_t piece = task / blocks;
+      const Place place{.row = task / column_blocks % row_blocks * block_rows,
+                        .column = task % column_blocks * block_columns,
+                        .depth = piece * piece_depth};
+      if (place.depth >= part.depth) return;  // the last chunk is shorter
+      Product block = part.Part({place.row, block_rows}, {place.column, block_columns},
+                                {place.depth, piece_depth});
+      if (pieces > 1) {
+        block.c = partials.data() + (piece * all.rows + place.row) * all.columns + place.column;
+        block.c_step = all.columns;
+        block.add = first > 0;
+        block.last = false;
+        block.bias = nullptr;
+      }
+      MultiplyBlock(block, in_place ? nullptr : &a, b, place, epilogue, context);
+    });
+  }
+  if (pieces > 1) AddPartials(all, partials.data(), pieces, epilogue, context);
 }
 
 // A few rows times the transpose of a matrix whose rows are contiguous.
-void ByDots(const Product& all, const Context& context) {
+void ByDots(const Product& all, const Epilogue& epilogue, const Context& context) {
   const int64_t grain = std::max<int64_t>(4, kTaskElements / all.depth / 4 * 4);
   ParallelForBlocks(context, all.columns, grain, [&](int64_t begin, int64_t end) {
     const Scratch<float> dots(context, end - begin);
@@ -340,6 +309,7 @@ void ByDots(const Product& all, const Context& context) {
       float* to = all.c + row * all.c_step;
       for (int64_t j = begin; j < end; ++j)
         to[j] = (all.add ? to[j] : all.bias != nullptr ? all.bias[j] : 0) + dots[j - begin];
+      epilogue.Run(to + begin, end - begin);
     }
   });
 }
@@ -347,38 +317,26 @@ void ByDots(const Product& all, const Context& context) {
 }  // namespace
 
 void Matmul(const MatmulArguments& arguments, const Context& context) {
-  const auto& [a, b, c, add, bias] = arguments;
-  Product all{.a = {a.Data<float>(), a.stride(0), a.stride(1)},
-              .b = {b.Data<float>(), b.stride(0), b.stride(1)},
-              .c = c.Data<float>(),
-              .c_step = c.stride(0),
-              .rows = c.size(0),
-              .columns = c.size(1),
-              .depth = a.size(1),
-              .add = add,
-              .bias = bias.empty() ? nullptr : bias.Data<float>(),
-              .block_columns = BlockLength(c.size(1), kBlockColumns, kWidestVector)};
+  const auto& [a, b, c, add, bias, then] = arguments;
+  const Product all{.a = {a.Data<float>(), a.stride(0), a.stride(1)},
+                    .b = {b.Data<float>(), b.stride(0), b.stride(1)},
+                    .c = c.Data<float>(),
+                    .c_step = c.stride(0),
+                    .rows = c.size(0),
+                    .columns = c.size(1),
+                    .depth = a.size(1),
+                    .add = add,
+                    .last = true,
+                    .bias = bias.empty() ? nullptr : bias.Data<float>()};
+  const Epilogue epilogue{then, all.c};
   if (all.rows <= kFewRows && all.a.column_step == 1 && all.b.row_step == 1)
-    return ByDots(all, context);
+    return ByDots(all, epilogue, context);
   const int64_t most = all.rows >= kFewBlocks * kBlockRows ? kBlockRows : kBlockRows / 2;
-  const int64_t block_rows = BlockLength(all.rows, most, 6);
-  const bool by_rows = Blocks(all.rows, block_rows) >= kFewBlocks;
-  // Every task copies what it needs of a B that is not shared: transposed, it is turned first,
-  // once. It holds weights, which are small compared with what they multiply.
-  const bool turn = all.b.column_step != 1 && !(by_rows && IsShared(all));
-  const int64_t step = RowStep(all.columns);
-  const Scratch<float> turned(context, turn ? all.depth * step : 1);
-  if (turn) {
-    ParallelForBlocks(context, all.depth, kDepth, [&](int64_t begin, int64_t end) {
-      TransposeRows(all.b.data + begin, all.b.column_step, end - begin, all.columns, step,
-                    turned.data() + begin * step);
-    });
-    all.b = {turned.data(), step, 1};
-  }
-  if (by_rows) {
-    ByRows(all, block_rows, context);
+  const int64_t block_rows = BlockLength(all.rows, most, kTileRows);
+  if (Blocks(all.rows, block_rows) >= kFewBlocks) {
+    ByRows(all, block_rows, epilogue, context);
   } else {
-    InPieces(all, BlockLength(all.rows, kBlockRows, 6), context);
+    InPieces(all, BlockLength(all.rows, kBlockRows, kTileRows), epilogue, context);
   }
 }
 

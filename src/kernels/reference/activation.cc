@@ -55,8 +55,10 @@ void Activate(const ActivationArguments& a, const Context& context) {
 void ActivateBackward(const ActivationGradients& a, const Context& context) {
   const double *x = a.x.Data<double>(), *grad_y = a.grad_y.Data<double>();
   double* grad_x = a.grad_x.Data<double>();
+  double* y = a.y.empty() ? nullptr : a.y.Data<double>();
   ParallelForBlocks(context, a.grad_x.shape().Elements(), kTask, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) grad_x[i] = grad_y[i] * Slope(a.f, x[i]);
+    for (int64_t i = begin; i < end && y != nullptr; ++i) y[i] = Value(a.f, x[i]);
   });
 }
 

@@ -1,13 +1,14 @@
 #include "kernels/matmul.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "core/parallel.h"
 
 namespace favor::kernels::reference {
 
 void Matmul(const MatmulArguments& arguments, const Context& context) {
-  const auto& [a, b, c, add, bias] = arguments;
+  const auto& [a, b, c, add, bias, then] = arguments;
   const int64_t columns = c.size(1), depth = a.size(1);
   const auto *a_data = a.Data<double>(), *b_data = b.Data<double>();
   auto* c_data = c.Data<double>();
@@ -25,6 +26,10 @@ void Matmul(const MatmulArguments& arguments, const Context& context) {
                   for (int64_t j = 0; j < columns; ++j) out[j] += factor * in[j * b.stride(1)];
                 }
               });
+  if (const auto* f = std::get_if<ActivationArguments>(&then)) reference::Activate(*f, context);
+  if (const auto* g = std::get_if<ActivationGradients>(&then))
+    reference::ActivateBackward(*g, context);
+  if (const auto* d = std::get_if<DropoutArguments>(&then)) cpu::Dropout(*d, context);
 }
 
 }  // namespace favor::kernels::reference

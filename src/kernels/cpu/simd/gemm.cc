@@ -11,14 +11,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-// A tile's sums stay in registers: 6 rows × 4 vectors if there are 32 registers, else 6 × 2.
-constexpr int kTileRows = 6;
+// A tile has 6 rows × 4 vectors if there are 32 registers, else 6 × 2.
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM
 constexpr int kTileVectors = 4;
 #else
 constexpr int kTileVectors = 2;
 #endif
 
+// Rows [row, row + kRows) of C: a tile, or a part of the last one.
 template <int kRows, int kVectors>
 HWY_INLINE void MultiplyTile(const Operand& a, const float* b, int64_t b_step, int64_t depth,
                              const Result& c, int64_t row, int64_t column) {
@@ -28,7 +28,8 @@ HWY_INLINE void MultiplyTile(const Operand& a, const float* b, int64_t b_step, i
     for (int j = 0; j < kVectors; ++j) sums[i][j] = hn::Zero(d);
   }
   const float* a_row[kRows];
-  for (int i = 0; i < kRows; ++i) a_row[i] = a.data + (row + i) * a.row_step;
+  const float* tile = a.data + row / kTileRows * a.tile_step;
+  for (int i = 0; i < kRows; ++i) a_row[i] = tile + (row % kTileRows + i) * a.row_step;
   b += column;
   for (int64_t k = 0; k < depth; ++k, b += b_step) {
     Floats values[kVectors];
@@ -41,10 +42,14 @@ HWY_INLINE void MultiplyTile(const Operand& a, const float* b, int64_t b_step, i
   float* to[kRows];
   for (int i = 0; i < kRows; ++i) to[i] = c.data + (row + i) * c.step + column;
   if (c.mode == ResultMode::kStore) {
+    Floats bias[kVectors];
+    for (int j = 0; j < kVectors; ++j)
+      bias[j] = c.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, c.bias + column + j * Lanes());
     HWY_UNROLL(8)
     for (int i = 0; i < kRows; ++i) {
       HWY_UNROLL(8)
-      for (int j = 0; j < kVectors; ++j) hn::StoreU(sums[i][j], d, to[i] + j * Lanes());
+      for (int j = 0; j < kVectors; ++j)
+        hn::StoreU(hn::Add(bias[j], sums[i][j]), d, to[i] + j * Lanes());
     }
   } else if (c.mode == ResultMode::kAdd) {
     HWY_UNROLL(8)
@@ -95,7 +100,7 @@ void Multiply(const Operand& a, const float* b, int64_t b_step, int64_t rows, in
   const int64_t most = c.mode == ResultMode::kAddExactly ? kDepthOfPairs : kDepth;
   for (int64_t first = 0; first < depth; first += most) {
     const int64_t block = std::min(most, depth - first);
-    const Operand a_block{a.data + first * a.depth_step, a.row_step, a.depth_step};
+    const Operand a_block{a.data + first * a.depth_step, a.row_step, a.depth_step, a.tile_step};
     const float* b_block = b + first * b_step;
     int64_t vector = 0;
     for (; vector + kTileVectors <= vectors; vector += kTileVectors)

@@ -15,12 +15,16 @@ constexpr int64_t PaddedColumns(int64_t columns) {
 constexpr int64_t RowStep(int64_t columns) { return PaddedColumns(columns) + kWidestVector; }
 
 // Terms that are summed in registers before they join C. Joining pairs of floats costs more.
-constexpr int64_t kDepth = 64, kDepthOfPairs = 128;
+constexpr int64_t kDepth = 256, kDepthOfPairs = 128;
 
-// Element (i, k) is data[i·row_step + k·depth_step].
+// Rows of C that are computed at a time: their sums stay in registers.
+constexpr int64_t kTileRows = 6;
+
+// Element (i, k) of the tile of rows 6t … 6t + 5 is data[t·tile_step + i·row_step + k·depth_step].
 struct Operand {
   const float* data;
   int64_t row_step, depth_step;
+  int64_t tile_step = kTileRows * row_step;
 };
 
 enum class ResultMode {
@@ -35,6 +39,7 @@ struct Result {
   ResultMode mode = ResultMode::kStore;
   float* rest = nullptr;                // for kAddExactly, laid out like data
   const float* column_decay = nullptr;  // for kAddExactly; null: 1
+  const float* bias = nullptr;          // for kStore: added to every row; null: none
 };
 
 }  // namespace favor::kernels::cpu
