@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "core/device.h"
 #include "core/element.h"
@@ -236,11 +237,31 @@ void Copy(ConstView from, View to) {
   });
 }
 
+namespace {
+
+// Whether the elements fill their memory, in whatever order of axes.
+bool HasNoGaps(const ConstView& values) {
+  std::array<std::pair<int64_t, int64_t>, Shape::kMaxRank> axes{};  // stride, size
+  const auto rank = static_cast<size_t>(values.rank());
+  for (size_t i = 0; i < rank; ++i)
+    axes[i] = {values.stride(static_cast<int>(i)), values.size(static_cast<int>(i))};
+  std::sort(axes.begin(), axes.begin() + values.rank());
+  int64_t expected = 1;
+  for (size_t i = 0; i < rank; ++i) {
+    if (axes[i].second == 1) continue;
+    if (axes[i].first != expected) return false;
+    expected *= axes[i].second;
+  }
+  return true;
+}
+
+}  // namespace
+
 double LargestAbsolute(ConstView values) {
   RequireCpu(values.device(), "values");
   const int last = values.rank() - 1;
   const auto* floats = static_cast<const float*>(values.data());
-  if (values.type() == DataType::kF32 && values.IsContiguous())
+  if (values.type() == DataType::kF32 && HasNoGaps(values))
     return std::bit_cast<float>(LargestBits(floats, values.shape().Elements()));
   if (values.type() == DataType::kF32 && last >= 0 && values.stride(last) == 1) {
     int32_t largest = 0;

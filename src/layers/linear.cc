@@ -10,7 +10,9 @@ Linear::Linear(ParameterSet& parameters, const std::string& name, int64_t in, in
                double gain)
     : weight_(&parameters.Add(name + ".weight", {out, in},
                               {.deviation = gain / std::sqrt(static_cast<double>(in))}, true)),
-      bias_(&parameters.Add(name + ".bias", {out}, {}, false)) {}
+      bias_(&parameters.Add(name + ".bias", {out}, {}, false)) {
+  weight_->is_stored = true;
+}
 
 void Linear::Forward(const Context& context, ConstView x, View y,
                      const kernels::MatmulEpilogue& then) const {
@@ -33,7 +35,8 @@ void Linear::BackwardInput(const Context& context, ConstView grad_y, View grad_x
 
 void Linear::BackwardWeights(const Context& context, ConstView x, ConstView grad_y) {
   kernels::AddColumnSums({.rows = grad_y, .sums = bias_->grad}, context);
-  kernels::Matmul({kernels::Transposed(grad_y), x, weight_->grad, /*add=*/true}, context);
+  kernels::Matmul({kernels::Transposed(grad_y), x, weight_->grad, /*add=*/weight_->Adds()},
+                  context);
 }
 
 }  // namespace favor::layers

@@ -78,9 +78,24 @@ void ParameterSet::Refresh(const Context& context) {
 }
 
 void ParameterSet::ZeroGradients(const Context& context) {
+  for (const auto& parameter : all_) parameter->is_stale = false;
   if (!gradients_.empty()) return kernels::Zero({.y = gradients_}, context);
   gradients_ = Tensor({elements_}, type(), device());
   for (const auto& parameter : all_) parameter->grad = PartOf(gradients_, *parameter);
+}
+
+void ParameterSet::BeginGradients(const Context& context) {
+  if (gradients_.empty()) return ZeroGradients(context);
+  for (const auto& parameter : all_) {
+    parameter->is_stale = parameter->is_stored;
+    if (!parameter->is_stored) kernels::Zero({.y = parameter->grad}, context);
+  }
+}
+
+void ParameterSet::SettleGradients(const Context& context) {
+  for (const auto& parameter : all_) {
+    if (!parameter->Adds()) kernels::Zero({.y = parameter->grad}, context);
+  }
 }
 
 }  // namespace favor::layers

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "favor/context.h"
@@ -24,6 +25,12 @@ struct Parameter {
   View value;         // what the optimizer reads and writes
   ConstView read;     // what passes read: the same memory, or a copy in another type
   View grad;
+  // The layer that owns it can store a whole gradient instead of adding to one that is 0.
+  bool is_stored = false;
+  bool is_stale = false;  // `grad` counts as 0, whatever it holds
+
+  // Whether a gradient is to be added to what is there; from now on, it is.
+  bool Adds() { return !std::exchange(is_stale, false); }
 };
 
 // How first values are drawn.
@@ -62,8 +69,12 @@ class ParameterSet {
 
   // Makes what was written to the values visible to passes.
   void Refresh(const Context& context);
-  // Gradients are allocated when this is first called: a model that only answers has none.
+  // Gradients are allocated when one of these is first called: a model that only answers has none.
   void ZeroGradients(const Context& context);
+  // The same for a step, without writing to those that layers will store. SettleGradients must
+  // follow before all of them are read: it sets to 0 what no layer has stored.
+  void BeginGradients(const Context& context);
+  void SettleGradients(const Context& context);
 
   // The arrays of all parameters, [elements]: parameters in their order, with zeros between them.
   View values() { return values_; }

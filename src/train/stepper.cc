@@ -88,7 +88,7 @@ void Stepper::Begin(int64_t targets) {
       state_.first_redraw +
       static_cast<uint64_t>(config_.redraw == 0 ? 0 : state_.step / config_.redraw);
   if (redraw != network_.redraw()) network_.Redraw(redraw);
-  network_.parameters().ZeroGradients(context_);
+  network_.parameters().BeginGradients(context_);
   tally_.Clear();
   begun_ = {.targets = targets};
 }
@@ -104,6 +104,7 @@ void Stepper::Add(std::span<const Batch> batches, int64_t targets) {
       network_.EvaluateAndBackward(batch, pass, scale, buffers_);
       begun_->tokens += std::ssize(batch.tokens);
     }
+    network_.parameters().SettleGradients(context_);
     begun_->added += targets;
   } catch (...) {
     begun_.reset();

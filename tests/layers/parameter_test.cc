@@ -117,6 +117,35 @@ TEST(ParameterSet, GradientsAreZeroedTogether) {
     EXPECT_EQ(parameters.gradients().Data<float>()[i], 0);
 }
 
+// A step begins without writing to gradients that layers store; the first is stored, the next are
+// added, and what nobody stored is 0 in the end.
+TEST(ParameterSet, GradientsThatLayersStoreAreNotZeroedFirst) {
+  const Context context({.threads = 2});
+  ParameterSet parameters({.seed = 3});
+  AddSome(parameters);
+  Parameter &stored = *parameters.all()[0], &added = *parameters.all()[1],
+            &unused = *parameters.all()[2];
+  stored.is_stored = unused.is_stored = true;
+  parameters.BeginGradients(context);
+  EXPECT_TRUE(stored.Adds());  // new memory is 0
+  for (int step = 0; step < 2; ++step) {
+    for (const auto& parameter : parameters.all()) parameter->grad.Data<float>()[0] = 5;
+    parameters.BeginGradients(context);
+    EXPECT_EQ(stored.grad.Data<float>()[0], 5);
+    EXPECT_EQ(added.grad.Data<float>()[0], 0);
+    EXPECT_TRUE(added.Adds());
+    EXPECT_FALSE(stored.Adds());
+    EXPECT_TRUE(stored.Adds());
+    parameters.SettleGradients(context);
+    EXPECT_EQ(stored.grad.Data<float>()[0], 5);
+    EXPECT_EQ(unused.grad.Data<float>()[0], 0);
+    EXPECT_TRUE(unused.Adds());
+  }
+  parameters.BeginGradients(context);
+  parameters.ZeroGradients(context);
+  EXPECT_TRUE(stored.Adds());
+}
+
 TEST(ParameterSet, IsCompleteOnceItHasMemory) {
   ParameterSet parameters({.seed = 3}), shapes({.shapes_only = true});
   AddSome(parameters);

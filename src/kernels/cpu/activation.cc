@@ -13,10 +13,13 @@ HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
 // Loops without branches, which the compiler turns into code for this target.
-HWY_INLINE float NormalDistribution(float x) {
-  return 0.5f + 0.5f * vector_math::ErrorFunction(0.70710678f * x);
+struct Normal {
+  float distribution, density;
+};
+HWY_INLINE Normal NormalAt(float x) {
+  const float z = 0.70710678f * x, gauss = vector_math::Exp(-z * z);
+  return {0.5f + 0.5f * vector_math::ErrorFunctionWith(z, gauss), 0.39894228f * gauss};
 }
-HWY_INLINE float NormalDensity(float x) { return 0.39894228f * vector_math::Exp(-0.5f * x * x); }
 
 // (1 + tanh u)/2 = 1/(1 + e^(−2u)) for u = √(2/π)·(x + 0.044715·x³), and its slope, from e^(−2|u|),
 // which does not cancel. Beyond |x| = 15 the step is 0 or 1 and does not move.
@@ -38,7 +41,7 @@ void ActivateOnTarget(Activation f, const float* x, int64_t count, float* y) {
       for (int64_t i = 0; i < count; ++i) y[i] = vector_math::Select(x[i] > 0, x[i], 0.0f);
       break;
     case Activation::kGelu:
-      for (int64_t i = 0; i < count; ++i) y[i] = x[i] * NormalDistribution(x[i]);
+      for (int64_t i = 0; i < count; ++i) y[i] = x[i] * NormalAt(x[i]).distribution;
       break;
     case Activation::kGeluTanh:
       for (int64_t i = 0; i < count; ++i) y[i] = x[i] * StepOf(x[i]).value;
@@ -78,8 +81,8 @@ void ActivateBackwardOnTarget(Activation f, const float* x, const float* grad_y,
     case Activation::kGelu:
       return BackwardLoop(
           [](float v) {
-            const float below = NormalDistribution(v);
-            return Activated{v * below, below + v * NormalDensity(v)};
+            const Normal normal = NormalAt(v);
+            return Activated{v * normal.distribution, normal.distribution + v * normal.density};
           },
           x, grad_y, count, grad_x, y);
     case Activation::kGeluTanh:

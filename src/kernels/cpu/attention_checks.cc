@@ -26,16 +26,19 @@ RowCounts CountRows(const ConstView& array, const ConstView& mask, double limit,
   if (few && LargestAbsolute(array) <= limit) return {};
   const int64_t heads = array.size(1), length = array.size(2);
   const int64_t tasks = (length + kTaskRows - 1) / kTaskRows;
-  return SumPieces(context, array.size(0) * heads * tasks, [&](int64_t piece) {
-    const int64_t batch = piece / tasks / heads, head = piece / tasks % heads;
-    const int64_t begin = piece % tasks * kTaskRows, count = std::min(kTaskRows, length - begin);
-    const ConstView rows = array.At(batch).At(head).Range(0, begin, count);
+  return SumPieces(context, array.size(0) * tasks, [&](int64_t piece) {
+    const int64_t batch = piece / tasks, begin = piece % tasks * kTaskRows,
+                  count = std::min(kTaskRows, length - begin);
+    // All heads together: in models their elements are neighbours.
+    const ConstView all = array.At(batch).Range(1, begin, count);
     RowCounts counts;
-    if (LargestAbsolute(rows) <= limit) return counts;
-    const float* exists = mask.empty() ? nullptr : mask.At(batch).At(head).Data<float>() + begin;
-    for (int64_t row = 0; row < count; ++row) {
-      if (exists != nullptr && exists[row] == 0) continue;
-      counts.unusable += is_unusable(rows.At(row), batch, head) ? 1 : 0;
+    if (LargestAbsolute(all) <= limit) return counts;
+    for (int64_t head = 0; head < heads; ++head) {
+      const float* exists = mask.empty() ? nullptr : mask.At(batch).At(head).Data<float>() + begin;
+      for (int64_t row = 0; row < count; ++row) {
+        if (exists != nullptr && exists[row] == 0) continue;
+        counts.unusable += is_unusable(all.At(head).At(row), batch, head) ? 1 : 0;
+      }
     }
     return counts;
   });

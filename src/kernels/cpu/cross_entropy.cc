@@ -1,53 +1,112 @@
 #include "kernels/cross_entropy.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/cross_entropy.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/parallel.h"
+#include "hwy/highway.h"
 #include "kernels/cpu/typed.h"
 #include "kernels/vector_math.h"
 
+#ifndef FAVOR_KERNELS_CPU_ENTROPY_SUMS_
+#define FAVOR_KERNELS_CPU_ENTROPY_SUMS_
 namespace favor::kernels::cpu {
-namespace {
 
-double Exponential(double x) { return std::exp(x); }
-float Exponential(float x) { return vector_math::Exp(x); }
-
-struct Sums {
+struct EntropySums {
   double loss = 0;
   int64_t correct = 0;
 };
 
-// Adds the loss of one row, and replaces its logits by their gradient if grad_scale is not 0.
+}  // namespace favor::kernels::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace favor::kernels::cpu::HWY_NAMESPACE {
+
+// Loops without branches, which the compiler turns into code for this target.
+HWY_INLINE double Exponential(double x) { return std::exp(x); }
+HWY_INLINE float Exponential(float x) { return vector_math::Exp(x); }
+
 template <class T>
-void ScoreRow(T* logits, int64_t classes, int32_t target, double grad_scale, Sums& sums) {
-  const T* largest = std::max_element(logits, logits + classes);
-  const T most = *largest, at_target = logits[target];
-  const auto best = static_cast<int32_t>(largest - logits);
-  double parts[8] = {};
+HWY_INLINE T Largest(const T* values, int64_t count) {
+  T parts[16];
+  std::fill_n(parts, 16, -std::numeric_limits<T>::infinity());
   int64_t i = 0;
-  const bool gradient = grad_scale != 0;
-  for (; i + 8 <= classes; i += 8) {
-    for (int64_t lane = 0; lane < 8; ++lane) {
-      const T e = Exponential(logits[i + lane] - most);
-      parts[lane] += static_cast<double>(e);
-      if (gradient) logits[i + lane] = e;
-    }
+  for (; i + 16 <= count; i += 16) {
+    for (int64_t lane = 0; lane < 16; ++lane)
+      parts[lane] = values[i + lane] > parts[lane] ? values[i + lane] : parts[lane];
   }
-  for (; i < classes; ++i) {
-    const T e = Exponential(logits[i] - most);
-    parts[0] += static_cast<double>(e);
-    if (gradient) logits[i] = e;
+  for (; i < count; ++i) parts[0] = values[i] > parts[0] ? values[i] : parts[0];
+  return *std::max_element(parts, parts + 16);
+}
+
+// Σ e^(logit − most); with `gradient`, logits become these terms.
+template <class T>
+HWY_INLINE double SumOfExponentials(T* logits, int64_t classes, T most, bool gradient) {
+  constexpr int64_t kChunk = 64;
+  double parts[8] = {};
+  for (int64_t begin = 0; begin < classes; begin += kChunk) {
+    const int64_t count = std::min(kChunk, classes - begin);
+    T terms[kChunk] = {};
+    for (int64_t i = 0; i < count; ++i) terms[i] = Exponential(logits[begin + i] - most);
+    for (int64_t i = 0; i < kChunk; i += 8) {
+      for (int64_t lane = 0; lane < 8; ++lane) parts[lane] += static_cast<double>(terms[i + lane]);
+    }
+    if (gradient) std::copy_n(terms, count, logits + begin);
   }
   double sum = 0;
   for (const double part : parts) sum += part;
-  if (gradient) {
+  return sum;
+}
+
+// Adds the loss of one row, and replaces its logits by their gradient if grad_scale is not 0.
+template <class T>
+HWY_INLINE void ScoreRow(T* logits, int64_t classes, int32_t target, double grad_scale,
+                         EntropySums& sums) {
+  const T most = Largest(logits, classes), at_target = logits[target];
+  // The first of the largest is what the model predicts.
+  const bool correct =
+      at_target == most && std::find(logits, logits + target, most) == logits + target;
+  const double sum = SumOfExponentials(logits, classes, most, grad_scale != 0);
+  if (grad_scale != 0) {
     const T scale = static_cast<T>(grad_scale / sum);
     for (int64_t j = 0; j < classes; ++j) logits[j] *= scale;
     logits[target] -= static_cast<T>(grad_scale);
   }
   sums.loss += std::log(sum) + static_cast<double>(most) - static_cast<double>(at_target);
-  sums.correct += best == target ? 1 : 0;
+  sums.correct += correct ? 1 : 0;
+}
+
+void ScoreOnTarget(float* logits, int64_t classes, int32_t target, double grad_scale,
+                   EntropySums& sums) {
+  ScoreRow(logits, classes, target, grad_scale, sums);
+}
+void ScoreInDoubleOnTarget(double* logits, int64_t classes, int32_t target, double grad_scale,
+                           EntropySums& sums) {
+  ScoreRow(logits, classes, target, grad_scale, sums);
+}
+
+}  // namespace favor::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace favor::kernels::cpu {
+
+HWY_EXPORT(ScoreOnTarget);
+HWY_EXPORT(ScoreInDoubleOnTarget);
+
+namespace {
+
+void Score(float* logits, int64_t classes, int32_t target, double grad_scale, EntropySums& sums) {
+  HWY_DYNAMIC_DISPATCH(ScoreOnTarget)(logits, classes, target, grad_scale, sums);
+}
+void Score(double* logits, int64_t classes, int32_t target, double grad_scale, EntropySums& sums) {
+  HWY_DYNAMIC_DISPATCH(ScoreInDoubleOnTarget)(logits, classes, target, grad_scale, sums);
 }
 
 }  // namespace
@@ -55,17 +114,16 @@ void ScoreRow(T* logits, int64_t classes, int32_t target, double grad_scale, Sum
 void CrossEntropy(const CrossEntropyArguments& a, const Context& context) {
   WithType(a.logits.type(), [&]<class T>(T) {
     const int64_t classes = a.logits.size(1);
-    const Sums total = ParallelReduce(
-        context, a.logits.size(0), RowsOfTask(classes), Sums(),
+    const EntropySums total = ParallelReduce(
+        context, a.logits.size(0), RowsOfTask(classes), EntropySums(),
         [&](int64_t begin, int64_t end) {
-          Sums part;
+          EntropySums part;
           for (int64_t row = begin; row < end; ++row) {
-            ScoreRow(a.logits.Data<T>() + row * classes, classes, a.targets[row], a.grad_scale,
-                     part);
+            Score(a.logits.Data<T>() + row * classes, classes, a.targets[row], a.grad_scale, part);
           }
           return part;
         },
-        [](Sums& sum, const Sums& part) {
+        [](EntropySums& sum, const EntropySums& part) {
           sum.loss += part.loss;
           sum.correct += part.correct;
         });
@@ -76,3 +134,4 @@ void CrossEntropy(const CrossEntropyArguments& a, const Context& context) {
 }
 
 }  // namespace favor::kernels::cpu
+#endif  // HWY_ONCE

@@ -85,7 +85,7 @@ constexpr int64_t kMostInPlace = 128;
 // cut among tasks if there are fewer blocks in all and the pieces keep at least kLeastPiece terms.
 constexpr int64_t kFewBlocks = 8, kLeastPiece = 512;
 // Operands are packed for all tasks, at most this many elements at a time.
-constexpr int64_t kMostPacked = int64_t{1} << 21;
+constexpr int64_t kMostPacked = int64_t{1} << 20;
 // A task packs this many terms of its rows of A at a time; they serve all columns.
 constexpr int64_t kPackedDepth = 2 * kDepth;
 

@@ -15,41 +15,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-constexpr int64_t kQueryRows = 96;  // rows of a tile of scores: 16 tiles of 6 in registers
+constexpr int64_t kQueryRows = 64;  // rows of a tile of scores: as many as lanes, for the diagonal
 constexpr int64_t kLaneStep = RowStep(kExactBlock);
-
-// Rows begin … of a matrix as float(x·scale), [count, RowStep(columns)], padded with zeros; rows
-// that the mask takes out are zeros. Rounded as LoadTransposed does: scores must be those of the
-// forward pass to the last bit.
-void LoadTile(const ConstView& rows, const float* mask, RowRange range, double scale, float* to) {
-  const int64_t columns = rows.size(1), step = RowStep(columns);
-  const bool floats = rows.type() == DataType::kF32 && rows.stride(1) == 1;
-  for (int64_t row = range.begin; row < range.end; ++row, to += step) {
-    if (mask != nullptr && mask[row] == 0) {
-      std::fill_n(to, step, 0.0f);
-      continue;
-    }
-    if (floats) {
-      const float* HWY_RESTRICT from =
-          static_cast<const float*>(rows.data()) + row * rows.stride(0);
-      for (int64_t i = 0; i < columns; ++i)
-        to[i] = static_cast<float>(static_cast<double>(from[i]) * scale);
-    } else {
-      for (int64_t i = 0; i < columns; ++i)
-        to[i] = static_cast<float>(ElementAt(rows, row, i) * scale);
-    }
-    std::fill(to + columns, to + step, 0.0f);
-  }
-}
-
-// [count ≤ kExactBlock, RowStep(columns)] → [columns, kLaneStep], lanes past the last are 0.
-void TransposeTile(const float* from, int64_t count, int64_t columns, float* to) {
-  const int64_t step = RowStep(columns);
-  for (int64_t i = 0; i < columns; ++i, to += kLaneStep) {
-    for (int64_t lane = 0; lane < count; ++lane) to[lane] = from[lane * step + i];
-    std::fill(to + count, to + kLaneStep, 0.0f);
-  }
-}
 
 // exp(score − log_sum): at most 1 when normalised, whatever rounding says; infinite beyond floats.
 HWY_INLINE Floats Weight(Floats exponent, bool normalized) {

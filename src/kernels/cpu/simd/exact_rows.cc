@@ -24,7 +24,8 @@ RowCounts ExactOnTarget(const ExactHead& rows, RowRange range, const Context& co
   const int64_t d = rows.keys.size(1), dv = rows.values.size(1);
   constexpr int64_t kStep = RowStep(kExactBlock);
   const FloatTag tag;
-  const Scratch<float> memory(context, (d + kKeyBlock + 2 * dv + 5) * kStep + RowStep(dv));
+  const Scratch<float> memory(context, (d + kKeyBlock + 2 * dv + 5) * kStep + RowStep(dv)),
+      tile(context, kExactBlock * RowStep(d));
   float* q = memory.data();                  // [d, queries]
   float* scores = q + d * kStep;             // [keys, queries]
   float* sums = scores + kKeyBlock * kStep;  // [dv, queries], then the denominators
@@ -35,7 +36,8 @@ RowCounts ExactOnTarget(const ExactHead& rows, RowRange range, const Context& co
   RowCounts counts;
   for (int64_t first = range.begin; first < range.end; first += kExactBlock) {
     const int64_t queries = std::min(kExactBlock, range.end - first);
-    LoadTransposed(rows.queries, first, queries, rows.scale, q);
+    LoadTile(rows.queries, nullptr, {first, first + queries}, rows.scale, tile.data());
+    TransposeTile(tile.data(), queries, d, q);
     std::fill_n(sums, 2 * (dv + 1) * kStep, 0.0f);
     std::fill_n(maximum, kStep, -INFINITY);
     const RowRange seen = rows.KeysSeenBy({first, first + queries});

@@ -21,6 +21,20 @@ namespace favor::kernels::cpu::HWY_NAMESPACE {
 
 constexpr int64_t kExactBlock = 64;  // rows along the lanes
 
+// Rows of a matrix times scale, [count, RowStep(columns)], padded with zeros; rows that the mask
+// takes out are zeros.
+HWY_INLINE void LoadTile(const ConstView& rows, const float* mask, RowRange range, double scale,
+                         float* to) {
+  const int64_t step = RowStep(rows.size(1));
+  for (int64_t row = range.begin; row < range.end; ++row, to += step) {
+    if (mask != nullptr && mask[row] == 0) {
+      std::fill_n(to, step, 0.0f);
+    } else {
+      LoadRow(rows, row, nullptr, scale, step, to);
+    }
+  }
+}
+
 // Blocks of rows of a matrix as operands of a product: read where they are when they are floats,
 // else from a copy. Rows that the mask takes out are zeros.
 class ExactOperand {
@@ -48,14 +62,7 @@ class ExactOperand {
       return {static_cast<const float*>(rows_.data()) + begin * rows_.stride(0), rows_.stride(0),
               rows_.stride(1)};
     }
-    for (int64_t row = 0; row < count; ++row) {
-      float* to = copy_.data() + row * step_;
-      if (mask_ != nullptr && mask_[begin + row] == 0) {
-        std::fill_n(to, step_, 0.0f);
-      } else {
-        LoadRow(rows_, begin + row, nullptr, 1, step_, to);
-      }
-    }
+    LoadTile(rows_, mask_, {begin, begin + count}, 1, copy_.data());
     return {copy_.data(), step_, 1};
   }
 
@@ -66,14 +73,14 @@ class ExactOperand {
   Scratch<float> copy_;
 };
 
-// `count` rows times scale, transposed: [columns, RowStep(kExactBlock)]; lanes past the last are 0.
-HWY_INLINE void LoadTransposed(const ConstView& rows, int64_t begin, int64_t count, double scale,
-                               float* to) {
+// [count ≤ kExactBlock, RowStep(columns)] → [columns, RowStep(kExactBlock)], lanes past the last
+// are 0.
+HWY_INLINE void TransposeTile(const float* from, int64_t count, int64_t columns, float* to) {
   constexpr int64_t kStep = RowStep(kExactBlock);
-  for (int64_t i = 0; i < rows.size(1); ++i) {
-    for (int64_t lane = 0; lane < count; ++lane)
-      to[i * kStep + lane] = static_cast<float>(ElementAt(rows, begin + lane, i) * scale);
-    std::fill(to + i * kStep + count, to + (i + 1) * kStep, 0.0f);
+  const int64_t step = RowStep(columns);
+  for (int64_t i = 0; i < columns; ++i, to += kStep) {
+    for (int64_t lane = 0; lane < count; ++lane) to[lane] = from[lane * step + i];
+    std::fill(to + count, to + kStep, 0.0f);
   }
 }
 
