@@ -229,6 +229,24 @@ TEST(Model, MemoryIsLinearInLengthAndLessWithRecomputing) {
   EXPECT_LT(plan(4096, true), plan(4096, false) / 2);
 }
 
+// Four bytes of each parameter, as many for its gradient, twice as many for AdamW's two moments.
+// Attention keeps eight bytes per query head and token, and encoders a state of doubles per query
+// head: m maxima, m sums and m · dim sums of values.
+TEST(Model, MemoryByHand) {
+  ModelConfig config = SmallConfig(/*causal=*/false);  // 2 layers, 2 heads of dim 4, 8 features
+  config.kv_heads = 1;
+  const int64_t parameters = 4 * Summarize(config).parameters;
+  const MemoryEstimate training = EstimateMemory(config, {.batch = 3, .length = 6}),
+                       evaluation =
+                           EstimateMemory(config, {.batch = 3, .length = 6, .training = false});
+  EXPECT_EQ(training.parameters, parameters);
+  EXPECT_EQ(training.gradients, parameters);
+  EXPECT_EQ(training.optimizer, 2 * parameters);
+  EXPECT_EQ(training.attention, 2 * 3 * 2 * (8 * 6 + 8 * 8 * (4 + 2)));
+  EXPECT_EQ(evaluation.parameters, parameters);
+  EXPECT_EQ(evaluation.gradients + evaluation.optimizer + evaluation.attention, 0);
+}
+
 void ExpectRefused(const ModelConfig& config, const std::string& says) {
   try {
     Model(config, 1);
