@@ -158,9 +158,16 @@ TEST_F(RunData, OneGenomeNeedsAPrompt) {
       RunTool({"generate", "--model", run_, "--prompt", "ACGT", "--tokens", "50", "--quiet"});
   ASSERT_EQ(prompted.status, 0) << prompted.err;
   EXPECT_EQ(prompted.out.find_first_not_of(">sample1\nACGT"), std::string::npos) << prompted.out;
-  ASSERT_EQ(RunTool({"report", run_, "--quiet"}).status, 0);
+  ASSERT_EQ(RunTool({"report", run_, "--quiet", "--samples", "4"}).status, 0);
   const std::string page = ReadText(run_ + "/report.html");
   EXPECT_NE(page.find("continuing the beginning of held-out sequences"), std::string::npos);
+  // Each sample continues another sequence: "[…]" at the beginning of a line.
+  std::set<std::string> prompts;
+  std::istringstream lines(page.substr(page.find("<pre>[") + 5));
+  for (std::string line; std::getline(lines, line) && line.find("</pre>") == std::string::npos;) {
+    if (line.starts_with('[')) prompts.insert(line.substr(0, line.find(']')));
+  }
+  EXPECT_EQ(prompts.size(), 4u);
   EXPECT_NE(page.find("Divided by place"), std::string::npos);
   EXPECT_NE(page.find("8-gram"), std::string::npos);
 }
