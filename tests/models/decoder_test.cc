@@ -197,6 +197,18 @@ TEST_F(DecoderFile, GoesOnBitForBit) {
   }
 }
 
+// A prefix without tokens has no logits either, whatever the decoder had read before.
+TEST_F(DecoderFile, AnEmptyContextHasNoLogits) {
+  const Model model(DecoderConfig(), 1);
+  Decoder decoder(model, context_);
+  decoder.Save(dir_ / "empty");
+  decoder.Read(Tokens(9, 23));
+  EXPECT_EQ(decoder.Logits().size(), 23u);
+  decoder.Load(dir_ / "empty");
+  EXPECT_EQ(decoder.tokens(), 0);
+  EXPECT_TRUE(decoder.Logits().empty());
+}
+
 // After Load, nothing that the decoder had read before may show: positions, keys, sums.
 TEST_F(DecoderFile, AnEarlierContextReplacesALongerOne) {
   const std::vector<int32_t> tokens = Tokens(90, 23);

@@ -229,6 +229,20 @@ TEST(Model, MemoryIsLinearInLengthAndLessWithRecomputing) {
   EXPECT_LT(plan(4096, true), plan(4096, false) / 2);
 }
 
+// Unless it is given, the A of oprf is that of queries and keys of variance 1, by the dim of a
+// head.
+TEST(Model, TheAOfOprfFollowsFromTheDim) {
+  const Context context({.threads = 1});
+  ModelConfig config = SmallConfig(), given = SmallConfig();  // 2 heads of dim 4
+  config.features.map = given.features.map = "oprf";
+  given.features.oprf_a = {OptimalOprfA(2 * std::sqrt(4.0), 4)};
+  const Batch batch = SmallBatch(config);
+  const Tensor logits = Model(config, 1).Logits(batch, context),
+               expected = Model(given, 1).Logits(batch, context);
+  for (int64_t i = 0; i < logits.shape().Elements(); ++i)
+    ASSERT_EQ(logits.Data<float>()[i], expected.Data<float>()[i]) << i;
+}
+
 // Four bytes of each parameter, as many for its gradient, twice as many for AdamW's two moments.
 // Attention keeps eight bytes per query head and token, and encoders a state of doubles per query
 // head: m maxima, m sums and m · dim sums of values.
