@@ -103,8 +103,8 @@ TEST(EvaluationOfMasked, KindsAddUp) {
   const TempDir dir;
   std::string fasta;
   for (int i = 0; i < 60; ++i)
-    fasta +=
-        ">r" + std::to_string(i) + "\nMKTAYIAKQRQISFVKSHFSRQ" + std::string(1 + i % 7, 'W') + "\n";
+    fasta += ">r" + std::to_string(i) + "\nMKTAYIAKQRQISFVKSHFSRQ" +
+             std::string(static_cast<size_t>(1 + i % 7), 'W') + "\n";
   WriteText(dir / "p.fasta", fasta);
   const auto data = OpenData(dir / "p.fasta", {.task = Task::kMasked});
   ModelConfig config = SmallConfig();
