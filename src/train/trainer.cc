@@ -206,19 +206,19 @@ std::string Trainer::Load(const std::string& path) {
           "made with a config other than that of the run");
   }
   const Json state = ParseJson(checkpoint.info().state);
-  const auto number = [&](const char* key, int64_t most) {
+  const auto number = [&](const char* key, uint64_t most) {
     return state.is_object() && state.contains(key) && state[key].is_number_unsigned() &&
-           state[key].get<uint64_t>() <= static_cast<uint64_t>(most);
+           state[key].get<uint64_t>() <= most;
   };
-  if (!number("step", impl_->config.training.steps) || !number("tokens", INT64_MAX) ||
-      !state.contains("note") || !state.contains("data"))
+  if (!number("step", static_cast<uint64_t>(impl_->config.training.steps)) ||
+      !number("tokens", INT64_MAX) || !state.contains("note") || !state.contains("data"))
     Throw(ErrorCode::kInvalidData, Printable(path), "damaged checkpoint: no state of training");
   if (state["data"] != (impl_->data == nullptr ? "" : impl_->data->Fingerprint())) {
     Throw(ErrorCode::kInvalidData, Printable(impl_->config.data),
           "has changed since the run began, or is divided in another way now");
   }
   models::Network& network = impl_->network;
-  const uint64_t seed = number("omega_seed", INT64_MAX)
+  const uint64_t seed = number("omega_seed", UINT64_MAX)
                             ? state["omega_seed"].get<uint64_t>()
                             : static_cast<uint64_t>(impl_->config.training.seed);
   if (checkpoint.seed() != seed) {
@@ -233,7 +233,7 @@ std::string Trainer::Load(const std::string& path) {
   impl_->config_text = checkpoint.info().config;
   impl_->stepper.SetState({.step = state["step"].get<int64_t>(),
                            .tokens = state["tokens"].get<int64_t>(),
-                           .first_redraw = number("first_redraw", INT64_MAX)
+                           .first_redraw = number("first_redraw", UINT64_MAX)
                                                ? state["first_redraw"].get<uint64_t>()
                                                : 0});
   return state["note"].dump();

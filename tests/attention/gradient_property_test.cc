@@ -34,6 +34,40 @@ TEST(Gradients, DoNotMoveAlongAConstantOfTheQueryExponents) {
   }
 }
 
+// Two heads share keys, and gradients go to arrays whose columns lie apart: what heads add up is
+// the same as in rows of their own.
+TEST(Gradients, OfSharedKeysAddUpInAnyLayout) {
+  const Context context;
+  constexpr int64_t kLength = 70, kDim = 8;
+  const Tensor q = RandomTensor({2, kLength, kDim}, 1, 1),
+               k = RandomTensor({1, kLength, kDim}, 1, 2),
+               v = RandomTensor({1, kLength, kDim}, 1, 3),
+               grad_out = RandomTensor({2, kLength, kDim}, 1, 4);
+  for (const char* attention : {"exact", "linear", "uniform"}) {
+    for (const bool causal : {false, true}) {
+      const AttentionOptions options{.attention = attention, .causal = causal};
+      const Tensor out = Attend(q, k, v, options, context);
+      const BackwardInputs inputs{q, k, v, out, grad_out};
+      const AttentionGradients want = AttendBackward(inputs, options, context);
+      // [heads, dim, length], seen as [heads, length, dim].
+      Tensor grad_q({2, kDim, kLength}), grad_k({1, kDim, kLength}), grad_v({1, kDim, kLength});
+      const auto turned = [](Tensor& x) {
+        return View(x.view().data(), DataType::kF32, {x.shape()[0], kLength, kDim},
+                    {kDim * kLength, 1, kLength, 0}, Device{});
+      };
+      AttendBackwardInto(inputs, options, context, nullptr,
+                         {turned(grad_q), turned(grad_k), turned(grad_v)});
+      for (const auto& [got, expected] :
+           {std::pair{&grad_q, &want.q}, {&grad_k, &want.k}, {&grad_v, &want.v}}) {
+        Tensor rows(expected->shape());
+        Copy(turned(*got), rows);
+        EXPECT_LE(LargestDifference(rows, *expected), 1e-6 * (1 + Largest(*expected)))
+            << attention << (causal ? " causal" : "");
+      }
+    }
+  }
+}
+
 // A key that dwarfs all before it splits the chunk; large norms must not over- or underflow. Signed
 // maps have denominators that cancel, so that rounding matters more.
 TEST(Gradients, SurviveLargeAndJumpingNorms) {

@@ -48,6 +48,12 @@ const Tensor kNan = [] {
 const Tensor kHuge = Filled(1e20f), kHugeValue = Filled(3e38f), kUnit = Filled(1),
              kLarge = Filled(30);
 const Tensor kMean({7}), kMask({2, 3}), kOddMask = RandomTensor({5}, 1, 1);
+// A good mask of the first sequence, a bad one of the second: [2, 5] and [2, 1, 5].
+const Tensor kLateMask = [] {
+  Tensor mask({2, 1, 5});
+  mask.Data<float>()[8] = 0.5f;
+  return mask;
+}();
 
 INSTANTIATE_TEST_SUITE_P(
     Attend, RefusedCall,
@@ -103,6 +109,17 @@ INSTANTIATE_TEST_SUITE_P(
                   Call({5, 4}, {5, 4}, {5, 4}, {.key_mask = kOddMask});
                 },
                 kData, "expected 0 (no such key) or 1"},
+        BadCall{"MaskValuesOfLaterSequences",
+                [] {
+                  Call({2, 1, 5, 4}, {2, 1, 5, 4}, {2, 1, 5, 4},
+                       {.key_mask = ConstView(kLateMask.Data<float>(), {2, 5})});
+                },
+                kData, "given the value 0.5, expected 0 (no such key) or 1"},
+        BadCall{"MaskValuesOfLaterHeads",
+                [] {
+                  Call({2, 1, 5, 4}, {2, 1, 5, 4}, {2, 1, 5, 4}, {.key_mask = kLateMask});
+                },
+                kData, "given the value 0.5, expected 0 (no such key) or 1"},
         BadCall{"Name",
                 [] {
                   Call({5, 4}, {5, 4}, {5, 4}, {.attention = "linaer"});

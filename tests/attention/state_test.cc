@@ -259,6 +259,42 @@ TEST(State, RefusesKeysFarFromTheirMean) {
   EXPECT_NO_THROW(state.Append(far, v, context, mask));
 }
 
+// The means of heads that share keys may differ: every one of them counts.
+TEST(State, RefusesKeysFarFromTheMeanOfAHeadThatSharesThem) {
+  const Context context;
+  Tensor mean({2, 4}), far({1, 2, 4});
+  for (int64_t i = 0; i < 4; ++i) {
+    mean.Data<float>()[4 + i] = -2e7f;  // of the second head
+    far.Data<float>()[4 + i] = 2e7f;
+  }
+  AttentionState state(FeaturePlan::Draw({.features = 8}, 2, 4, 1),
+                       {.value_dim = 2, .key_mean = mean});
+  const Tensor q({2, 2, 4}), v = RandomTensor({1, 2, 2}, 1, 1);
+  state.Append(Tensor({1, 2, 4}), v, context);
+  const Tensor before = state.Attend(q, context);
+  EXPECT_THROW(state.Append(far, v, context), Error);
+  EXPECT_THROW(state.Continue(q, far, v, context), Error);
+  EXPECT_EQ(state.tokens(), 2);
+  EXPECT_EQ(LargestDifference(state.Attend(q, context), before), 0);
+}
+
+// Keys of the first head exist twice, of the second five times, however they are appended.
+TEST(State, CountsTheMostTokensOfAnyHead) {
+  const Context context;
+  const Tensor k = RandomTensor({2, 6, 4}, 1, 1), v = RandomTensor({2, 6, 3}, 1, 2);
+  Tensor mask({1, 2, 6});
+  for (const int64_t i : {1, 4, 6, 7, 8, 10, 11}) mask.Data<float>()[i] = 1;
+  for (const int64_t piece : {6, 3, 1}) {
+    AttentionState state(FeaturePlan::Draw({.features = 8}, 2, 4, 1), {.value_dim = 3});
+    for (int64_t at = 0; at < 6; at += piece) {
+      state.Append(Rows(k, at, piece), Rows(v, at, piece), context,
+                   mask.view().Range(2, at, piece));
+    }
+    EXPECT_EQ(state.tokens(), 5) << piece;
+    EXPECT_EQ(state.end(), 6) << piece;
+  }
+}
+
 TEST(State, ContinuesOnlyIntoMemoryOfItsOwn) {
   const Context context;
   AttentionState state(FeaturePlan::Draw({.features = 8}, 2, 3, 1), {.value_dim = 3});

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "attention/kind.h"
+#include "benchmarks/generate.h"
 #include "benchmarks/sgemm.h"
 
 namespace favor::benchmarks {
@@ -96,6 +97,38 @@ TEST(Sgemm, TextSaysTheRateTheShareOrThatThereIsNone) {
   EXPECT_EQ(ShareText(58.4, 200), "29 %");
   EXPECT_NE(YardstickText(std::nullopt).find("without oneDNN"), std::string::npos);
   EXPECT_EQ(ShareText(58.4, std::nullopt), "—");
+}
+
+// 3 sequences of 100 tokens in 0.25 s; exact attention takes twice as long.
+TEST(Bench, TablesSayTimesInTheirUnits) {
+  AttentionBench bench;
+  bench.options.batch = 3;
+  bench.rows = {{.map = "positive",
+                 .projection = "orthogonal",
+                 .length = 100,
+                 .seconds = 0.25,
+                 .gflops = 3,
+                 .extra_bytes = 1'500'000},
+                {.exact = true, .length = 100, .seconds = 0.5, .gflops = 6}};
+  const reports::Table table = bench.ToTable();
+  EXPECT_EQ(table.rows[0], (std::vector<std::string>{"100", "positive, orthogonal", "250.000",
+                                                     "1.2e+03", "3.0", "—", "1.5", "2.00"}));
+  EXPECT_EQ(table.rows[1],
+            (std::vector<std::string>{"100", "exact", "500.000", "600", "6.0", "—", "—", ""}));
+}
+
+// 4 ms per token; 3 MB of weights and 1 MB of state are copied in 1 ms.
+TEST(GenerateBench, TablesSayTimesInTheirUnits) {
+  const GenerateBench bench{.threads = 1,
+                            .weight_bytes = 3'000'000,
+                            .rows = {{.prefix = 100,
+                                      .read_tokens_per_second = 5000,
+                                      .seconds = 0.004,
+                                      .state_bytes = 1'000'000,
+                                      .copy_seconds = 0.001}}};
+  EXPECT_EQ(bench.ToTable().rows[0],
+            (std::vector<std::string>{"100", "5000", "250.0", "4.000", "1.000", "4.00", "25 %"}));
+  EXPECT_NE(bench.ToTable().caption.find("Weights: 3.0 MB."), std::string::npos);
 }
 
 // What favor bench prints and writes if it was built without oneDNN.

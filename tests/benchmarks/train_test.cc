@@ -71,7 +71,10 @@ TEST(TrainBench, SharesAreOfTheYardstick) {
   TrainBench bench{.rows = {{.length = 8, .tokens = 8, .seconds = 1, .gflops = 3}}};
   bench.rows[0].shares = {
       .products = 0.5, .attention = 0.25, .norms = 0.125, .optimizer = 0.1, .rest = 0.025};
+  bench.rows[0].tokens = 16;  // two sequences
   const std::vector<std::string> row = bench.ToTable().rows[0];
+  EXPECT_EQ(std::vector(row.begin(), row.begin() + 5),
+            (std::vector<std::string>{"8", "1.000", "62500.0", "16", "3.0"}));
   EXPECT_EQ(std::vector(row.end() - 5, row.end()),
             (std::vector<std::string>{"50 %", "25 %", "12 %", "10 %", "2 %"}));
   EXPECT_EQ(bench.ToTable().rows[0][5], "—");

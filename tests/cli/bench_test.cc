@@ -66,7 +66,7 @@ TEST_F(BenchCommand, TimesTrainingSteps) {
     words.insert(words.end(), more.begin(), more.end());
     return RunTool(words);
   };
-  const ToolResult result = run({"--json", dir_ / "b.json"});
+  const ToolResult result = run({"--json", dir_ / "b.json", "--batch", "3"});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_NE(result.out.find("of sgemm"), std::string::npos) << result.out;
   const auto json = nlohmann::json::parse(std::ifstream(dir_ / "b.json"));
@@ -74,6 +74,11 @@ TEST_F(BenchCommand, TimesTrainingSteps) {
   for (const char* key : {"length", "tokens", "seconds", "tokens_per_second", "gflops",
                           "share_of_sgemm", "planned_bytes", "measured_bytes", "shares"})
     EXPECT_TRUE(json["rows"][0].contains(key)) << key;
+  for (const auto& row : json["rows"]) {
+    EXPECT_EQ(row["tokens"], 3 * row["length"].get<int64_t>());
+    EXPECT_NEAR(row["tokens_per_second"].get<double>() * row["seconds"].get<double>(),
+                row["tokens"].get<double>(), 1e-6);
+  }
   EXPECT_EQ(json["dropout"], 0.1);
   for (const char* part : {"products", "attention", "norms", "optimizer", "rest"})
     EXPECT_GT(json["rows"][1]["shares"][part], 0) << part;

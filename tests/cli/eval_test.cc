@@ -68,6 +68,39 @@ TEST_F(EvalCommand, PrintsNatsBitsAndPerplexity) {
     EXPECT_NE(text.out.find(figure), std::string::npos) << figure << " in " << text.out;
 }
 
+// Six targets per sequence of the copy task: --batch and --batches say how many sequences.
+TEST_F(EvalCommand, ReadsAsManySequencesAsItIsTold) {
+  Train();
+  const auto targets = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", "--model", run_, "--json", "--quiet"});
+    const ToolResult result = RunTool(more);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return nlohmann::json::parse(result.out, nullptr, false)["tokens"];
+  };
+  EXPECT_EQ(targets({"--batches", "2"}), 2 * 4 * 6);  // the run's batch of 4
+  EXPECT_EQ(targets({"--batches", "2", "--batch", "7"}), 2 * 7 * 6);
+}
+
+// Training needs gradients and moments besides what an evaluation needs.
+TEST_F(EvalCommand, MemoryOfTrainingAndOfEvaluationComeApart) {
+  const auto inspect = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"inspect", "model", "--preset", "tiny", "--length", "64", "--json"});
+    const ToolResult result = RunTool(more);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return nlohmann::json::parse(result.out, nullptr, false);
+  };
+  const auto json = inspect({});
+  const auto &training = json["training_bytes"], &evaluation = json["evaluation_bytes"];
+  EXPECT_EQ(training["parameters"], 4 * json["parameters"].get<int64_t>());
+  EXPECT_EQ(training["gradients"], training["parameters"]);
+  EXPECT_EQ(training["optimizer"], 2 * training["parameters"].get<int64_t>());
+  EXPECT_EQ(evaluation["parameters"], training["parameters"]);
+  EXPECT_EQ(evaluation["gradients"], 0);
+  EXPECT_EQ(evaluation["optimizer"], 0);
+  EXPECT_LT(evaluation["activations"], training["activations"]);
+  EXPECT_LT(inspect({"--recompute"})["training_bytes"]["activations"], training["activations"]);
+}
+
 TEST_F(EvalCommand, RefusesWhatDoesNotFit) {
   Train();
   const auto refused = [&](const std::vector<std::string>& words, int status,

@@ -124,6 +124,21 @@ TEST_F(FeaturesCommand, RefusesBadFiles) {
   ExpectError(Run({"--omega", dir_ / "w3.npy"}), 1, "for 2 heads");
 }
 
+// With a given ω, options that say how to draw one would be ignored: they are refused.
+TEST_F(FeaturesCommand, AGivenOmegaIsNotDrawn) {
+  WriteNpy(dir_ / "w.npy", Tensor({4, 8}));
+  const std::vector<std::vector<std::string>> drawing = {{"--projection", "orthogonal"},
+                                                         {"--features", "4"},
+                                                         {"--omega-norm", "chi"},
+                                                         {"--shared-omega"},
+                                                         {"--no-shared-omega"}};
+  for (std::vector<std::string> more : drawing) {
+    more.insert(more.end(), {"--omega", dir_ / "w.npy"});
+    ExpectError(Run(more), 2, "which says how to draw one");
+  }
+  EXPECT_EQ(Run({"--omega", dir_ / "w.npy"}).status, 0);
+}
+
 TEST_F(FeaturesCommand, RefusesOutputsThatCannotBeWritten) {
   const auto with_output = [&](const std::string& path) {
     return RunTool({"features", "--input", dir_ / "x.npy", "--out", path});

@@ -1,4 +1,5 @@
 // favor generate and favor report: models put to use, as a user would.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -122,6 +123,9 @@ TEST_F(GenerateCommand, ContextsAreKept) {
   // Without a prompt too.
   ASSERT_EQ(generate({"--prompt", "line 12 of text\nline", "--save-state", state}).status, 0);
   EXPECT_EQ(generate({"--load-state", state}).out, whole.out);
+  const Json json = Json::parse(generate({"--prompt", " 1", "--load-state", state, "--json"}).out);
+  EXPECT_EQ(json["prefix_tokens"], 20 + 2);
+  EXPECT_EQ(json["prompt_tokens"], 2);
 }
 
 TEST_F(GenerateCommand, RefusesInOneLine) {
@@ -405,7 +409,15 @@ TEST_F(GenerateCommand, ReportsCompare) {
   EXPECT_EQ(eval["tokens"], json["runs"][0]["score"]["targets"]);
   EXPECT_NEAR(eval["loss"].get<double>(), json["runs"][0]["score"]["loss"].get<double>(), 1e-9);
   const std::string html = Read(page);
-  EXPECT_NE(html.find("exact attention"), std::string::npos);
+  // Every run has a row with its own figures.
+  for (size_t i = 0; i < 2; ++i) {
+    const std::string name = json["runs"][i]["folder"], attention = json["runs"][i]["attention"];
+    const std::string row = fmt::format("<td>{}: {}</td><td class=\"n\">{:.4f}</td><td",
+                                        fs::path(name).filename().string(), attention,
+                                        json["runs"][i]["score"]["loss"].get<double>());
+    EXPECT_NE(html.find(row), std::string::npos) << row;
+  }
+  EXPECT_NE(json["runs"][0]["score"]["loss"], json["runs"][1]["score"]["loss"]);
   // The commands to repeat it: both runs, then the page.
   const size_t at = html.find("<pre>favor train");
   ASSERT_NE(at, std::string::npos);

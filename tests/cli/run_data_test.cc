@@ -1,5 +1,6 @@
 // Runs and their data: data that moves, changes or belongs to another run, and what its layout
 // implies.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,6 +70,21 @@ TEST_F(RunData, IsFoundAgain) {
   EXPECT_EQ(Eval({"--data", dir_ / "other.fasta"})["loss"], here["loss"]);
   EXPECT_EQ(Eval({"--data", dir_ / "other.fasta"})["split"], "valid");
   EXPECT_EQ(RunTool({"report", run_, "--data", dir_ / "other.fasta", "--quiet"}).status, 0);
+}
+
+// Records held out by name stay held out when the data is elsewhere.
+TEST_F(RunData, KeepsItsListUnderAnotherPath) {
+  WriteText(dir_ / "p.fasta", Fasta(kAminoAcids, 100, 20));
+  WriteText(dir_ / "names", "r3\nr50\n");
+  Train({"--data", dir_ / "p.fasta", "--length", "32", "--held-out", dir_ / "names"});
+  const Json here = Eval({"--split", "held-out"});
+  EXPECT_EQ(here["tokens"], 2 * 21);  // 20 letters and the end of two records
+  fs::rename(dir_ / "p.fasta", dir_ / "q.fasta");
+  fs::remove(dir_ / "names");
+  const Json there = Eval({"--split", "held-out", "--data", dir_ / "q.fasta"});
+  EXPECT_EQ(there["tokens"], here["tokens"]);
+  EXPECT_EQ(there["loss"], here["loss"]);
+  EXPECT_EQ(there["own_data"], true);
 }
 
 TEST_F(RunData, IsResumedUnderAnotherPath) {
@@ -158,9 +174,16 @@ TEST_F(RunData, OneGenomeNeedsAPrompt) {
       RunTool({"generate", "--model", run_, "--prompt", "ACGT", "--tokens", "50", "--quiet"});
   ASSERT_EQ(prompted.status, 0) << prompted.err;
   EXPECT_EQ(prompted.out.find_first_not_of(">sample1\nACGT"), std::string::npos) << prompted.out;
-  ASSERT_EQ(RunTool({"report", run_, "--quiet"}).status, 0);
+  ASSERT_EQ(RunTool({"report", run_, "--quiet", "--samples", "4"}).status, 0);
   const std::string page = ReadText(run_ + "/report.html");
   EXPECT_NE(page.find("continuing the beginning of held-out sequences"), std::string::npos);
+  // Each sample continues another sequence: "[…]" at the beginning of a line.
+  std::set<std::string> prompts;
+  std::istringstream lines(page.substr(page.find("<pre>[") + 5));
+  for (std::string line; std::getline(lines, line) && line.find("</pre>") == std::string::npos;) {
+    if (line.starts_with('[')) prompts.insert(line.substr(0, line.find(']')));
+  }
+  EXPECT_EQ(prompts.size(), 4u);
   EXPECT_NE(page.find("Divided by place"), std::string::npos);
   EXPECT_NE(page.find("8-gram"), std::string::npos);
 }
@@ -179,8 +202,16 @@ TEST_F(RunData, MaskedFiguresComeApart) {
   }
   EXPECT_EQ(sum, json["tokens"]);
   EXPECT_NEAR(loss / static_cast<double>(sum), json["loss"].get<double>(), 1e-9);
-  ASSERT_EQ(RunTool({"report", run_, "--quiet"}).status, 0);
+  const ToolResult report = RunTool({"report", run_, "--quiet", "--json"});
+  ASSERT_EQ(report.status, 0) << report.err;
   const std::string page = ReadText(run_ + "/report.html");
+  // Uniform guesses have the same loss for all tokens and for those of each masking: twice the same
+  // beginning of a row.
+  const std::string uniform =
+      fmt::format("<td>uniform</td><td class=\"n\">{:.4f}</td>",
+                  Json::parse(report.out)["baselines"]["uniform"]["loss"].get<double>());
+  EXPECT_NE(page.find(uniform), std::string::npos);
+  EXPECT_NE(page.find(uniform), page.rfind(uniform)) << uniform;
   EXPECT_NE(page.find("shown token"), std::string::npos);
   EXPECT_NE(page.find("hidden, nats"), std::string::npos);
 }
@@ -228,6 +259,26 @@ TEST_F(RunData, TokenizersAreComparedOnTheSameCharacters) {
   EXPECT_NE(page.find("On the same characters"), std::string::npos);
   EXPECT_NE(page.find("nats per byte"), std::string::npos);
   EXPECT_NE(page.find("nats per piece"), std::string::npos);
+}
+
+// Generated targets depend on the seed: runs with another one are not compared, and each has
+// baselines of its own.
+TEST_F(RunData, OfATaskWithAnotherSeedIsOtherData) {
+  const std::string first = run_, second = dir_ / "second", third = dir_ / "third";
+  Train();
+  Train({"--out", second, "--attention", "exact"});
+  Train({"--out", third, "--seed", "2"});
+  const auto report = [&](const std::string& other) {
+    return RunTool({"report", first, other, "--out", dir_ / "both.html", "--quiet", "--json"});
+  };
+  const ToolResult same = report(second), different = report(third);
+  ASSERT_EQ(same.status, 0) << same.err;
+  EXPECT_TRUE(Json::parse(same.out).contains("baselines"));
+  ASSERT_EQ(different.status, 0) << different.err;
+  EXPECT_NE(different.err.find("figures per token cannot be compared"), std::string::npos);
+  const Json json = Json::parse(different.out);
+  EXPECT_FALSE(json.contains("baselines"));
+  for (const Json& run : json["runs"]) EXPECT_TRUE(run.contains("baselines"));
 }
 
 // If records are clipped, the tool says how much is lost.

@@ -33,6 +33,21 @@ class TokenizerCommand : public ToolFixture {
   std::string text_;
 };
 
+// Words that share their parts: fewer tokens than bytes.
+TEST_F(TokenizerCommand, SaysHowLongItsTokensAre) {
+  std::string text;
+  for (const char* stem : {"walk", "talk", "jump", "look", "play", "paint", "call", "cook"}) {
+    for (const char* end : {"ing", "ed", "er", "ers"}) text += std::string(stem) + end + " the\n";
+  }
+  WriteText(dir_ / "text", text);
+  const auto summary = nlohmann::json::parse(Train("m", {"--vocab", "320", "--json"}).out);
+  EXPECT_EQ(summary["bytes"], text.size());
+  EXPECT_LT(summary["tokens"], text.size());
+  EXPECT_DOUBLE_EQ(summary["bytes_per_token"].get<double>(),
+                   static_cast<double>(text.size()) / summary["tokens"].get<double>());
+  EXPECT_DOUBLE_EQ(summary["tokens_per_word"].get<double>(), summary["tokens"].get<double>() / 64);
+}
+
 TEST_F(TokenizerCommand, GivesATextBack) {
   const ToolResult train = Train("m", {"--vocab", "320", "--json"});
   ASSERT_EQ(train.status, 0) << train.err;

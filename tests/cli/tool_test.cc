@@ -105,6 +105,22 @@ TEST(Tool, OptionsAreGivenOnce) {
   EXPECT_GT(commands, 10);
 }
 
+// Both ends of a range are allowed, what lies beyond them is refused.
+TEST(Tool, RangesIncludeTheirEnds) {
+  const auto inspect = [](const std::string& batch) {
+    return RunTool(
+        {"inspect", "model", "--preset", "tiny", "--length", "1", "--json", "--batch", batch});
+  };
+  for (const char* batch : {"1", "1048576"})
+    EXPECT_EQ(inspect(batch).status, 0) << inspect(batch).err;
+  for (const char* batch : {"0", "1048577"}) {
+    EXPECT_EQ(inspect(batch).status, 2) << batch;
+    EXPECT_NE(inspect(batch).err.find("expected a whole number from 1 to 1048576"),
+              std::string::npos)
+        << inspect(batch).err;
+  }
+}
+
 // Values of a list may come together or one by one.
 TEST(Tool, ListsMayBeGivenInParts) {
   const TempDir dir;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 namespace favor {
 namespace {
@@ -19,6 +21,21 @@ TEST(Progress, WritesPlainLinesWithoutATerminal) {
   EXPECT_EQ(text.find('\r'), std::string::npos);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'),
             2);  // the first and the last; the rest came too soon
+}
+
+// One step of a resumed run takes at least the time slept: what is left, 98,999 steps, takes more
+// than an hour. Shared out over the steps before it would be seconds.
+TEST(Progress, TimeLeftIsThatOfStepsSinceTheFirst) {
+  testing::internal::CaptureStderr();
+  {
+    Progress progress("work", 100'000, /*quiet=*/false, /*first=*/1000);
+    std::this_thread::sleep_for(std::chrono::milliseconds(40));
+    progress.Update(1001);
+  }
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(text.starts_with("work: 1001/100000, ")) << text;
+  EXPECT_TRUE(text.ends_with("m left\n")) << text;  // hours and minutes
+  EXPECT_NE(text.find('h'), std::string::npos) << text;
 }
 
 TEST(Progress, IsSilentWhenQuiet) {

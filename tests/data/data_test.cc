@@ -145,6 +145,24 @@ TEST_F(TextData, MaskedTokensAreAskedFor) {
   EXPECT_NEAR(same / asked, 0.1, 0.028);
 }
 
+// 500 bytes are 13 windows: whatever the batches, the last of which is short, the same tokens are
+// masked.
+TEST_F(TextData, MasksDoNotDependOnTheBatch) {
+  const auto data = Open(Task::kMasked);
+  const auto all = [&](int64_t batch) {
+    std::pair<std::vector<int32_t>, std::vector<int32_t>> read;
+    for (int64_t i = 0; i < data->Batches(Split::kValid, batch, 40); ++i) {
+      const Batch part = data->EvalBatch(Split::kValid, {.index = i, .batch = batch, .length = 40});
+      read.first.insert(read.first.end(), part.tokens.begin(), part.tokens.end());
+      read.second.insert(read.second.end(), part.targets.begin(), part.targets.end());
+    }
+    return read;
+  };
+  const auto one = all(1);
+  ASSERT_EQ(one.first.size(), 13u * 40);
+  for (const int64_t batch : {2, 5, 13, 20}) EXPECT_EQ(all(batch), one) << batch;
+}
+
 TEST_F(TextData, RefusesWhatDoesNotFit) {
   EXPECT_THROW(Open(Task::kClassify), Error);
   EXPECT_THROW(OpenData(dir_ / "none", {}), Error);
@@ -177,6 +195,11 @@ TEST(Copy, AsksForWhatStoodBefore) {
       }
     }
   }
+  // Every symbol is as frequent as any other: 1000 draws, five standard errors.
+  const Batch many = data->TrainBatch({.index = 1, .batch = 200, .length = 10});
+  std::map<int32_t, double> drawn;
+  for (size_t i = 0; i < many.tokens.size(); ++i) drawn[many.tokens[i]] += i % 10 < 5 ? 1e-3 : 0;
+  for (int32_t symbol = 0; symbol < 4; ++symbol) EXPECT_NEAR(drawn[symbol], 0.25, 0.069);
 }
 
 TEST(Recall, AsksForTheValueOfEveryKey) {
@@ -187,6 +210,9 @@ TEST(Recall, AsksForTheValueOfEveryKey) {
   const Batch batch = data->EvalBatch(Split::kValid, {.index = 1, .batch = 5, .length = length});
   for (int64_t sequence = 0; sequence < 5; ++sequence) {
     const auto first = static_cast<size_t>(sequence * length);
+    // Each round of questions has an order of its own.
+    const auto questions = std::span(batch.tokens).subspan(first + 32, 15);
+    EXPECT_FALSE(std::ranges::equal(questions.first(6), questions.subspan(6, 6)));
     std::map<int32_t, int32_t> values;
     for (size_t pair = 0; pair < 6; ++pair)
       values[batch.tokens[first + 2 * pair]] = batch.tokens[first + 2 * pair + 1];

@@ -169,6 +169,8 @@ TEST_F(FastaData, ReadsDnaAndGzip) {
   WriteText(dir_ / "x.FNA.gz", Gzip(text));
   const auto zipped = OpenData(dir_ / "x.FNA.gz", dna);
   EXPECT_EQ(zipped->Fingerprint(), plain->Fingerprint());
+  WriteText(dir_ / "X.FNA.GZ", Gzip(text));
+  EXPECT_EQ(OpenData(dir_ / "X.FNA.GZ", dna)->Fingerprint(), plain->Fingerprint());
 }
 
 TEST_F(FastaData, RefusesWhatIsNoData) {

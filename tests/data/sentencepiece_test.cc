@@ -13,6 +13,7 @@
 #include "core/utf8.h"
 #include "data/sentencepiece_model.h"
 #include "data/text_file.h"
+#include "data/token_store.h"
 #include "favor/data.h"
 #include "favor/error.h"
 #include "favor/random.h"
@@ -344,6 +345,36 @@ TEST(Boundary, IsALineWithinReachOrACodePoint) {
   const io::InputFile far(dir / "far");
   EXPECT_EQ(NextBoundary(far, 10, 70002), 10);
   EXPECT_EQ(NextBoundary(far, 10000, 70002), 70001);
+}
+
+// Text that continues may continue a word; text from elsewhere begins one.
+TEST(TextCounter, CountsWordsAcrossPieces) {
+  const auto words = [](bool follows) {
+    TextCounter counter;
+    counter.Add("a ca");
+    counter.Add("t sat", follows);
+    counter.Add(" ö", follows);
+    SplitSummary summary;
+    counter.Store(summary);
+    EXPECT_EQ(summary.characters, 11);
+    return summary.words;
+  };
+  EXPECT_EQ(words(true), 4);
+  EXPECT_EQ(words(false), 5);
+}
+
+// The largest number of each size is read back.
+TEST(NumberFile, HoldsTheLargestToken) {
+  for (const auto& [count, bytes] : std::vector<std::pair<int64_t, int>>{
+           {1, 1}, {256, 1}, {257, 2}, {65536, 2}, {65537, 4}, {1 << 30, 4}}) {
+    EXPECT_EQ(ItemBytes(count), bytes) << count;
+    NumberFileWriter writer(ItemBytes(count));
+    const std::vector<int32_t> numbers = {0, static_cast<int32_t>(count - 1)};
+    writer.Append(numbers);
+    std::vector<int32_t> read(2);
+    writer.Finish().Read(0, read);
+    EXPECT_EQ(read, numbers);
+  }
 }
 
 // 3 words in 7 tokens at a loss of 0.5 per token: e^(0.5·7/3) = 3.2113… per word.

@@ -159,6 +159,26 @@ TEST(Features, UseOneOmegaForEachHeadAndTheSameForEachBatch) {
   EXPECT_EQ(a[0], b[0]);
 }
 
+// A, and the normaliser that follows from it, are those of each head: a head gives what it gives
+// alone.
+TEST(Features, UseTheConstantsOfEachHead) {
+  const Tensor x = RandomRows({2, 2, 3, 4}, 0.5);
+  const std::vector<double> a = {-0.05, -0.3};
+  const auto plan = FeaturePlan::Draw({.map = "oprf", .features = 5, .oprf_a = a}, 2, 4, 1);
+  const Tensor omega = plan.Omega(), phi = Features(plan, x, Context());
+  for (int64_t head = 0; head < 2; ++head) {
+    const auto alone = FeaturePlan::WithOmega(
+        {.map = "oprf", .oprf_a = {a[static_cast<size_t>(head)]}}, 1, omega.view().At(head));
+    for (int64_t batch = 0; batch < 2; ++batch) {
+      const Tensor want = Features(alone, x.view().At(batch).At(head), Context());
+      for (int64_t i = 0; i < 15; ++i) {
+        EXPECT_NEAR(phi.Data<double>()[(batch * 2 + head) * 15 + i], want.Data<double>()[i], 1e-14)
+            << head;
+      }
+    }
+  }
+}
+
 TEST(Features, SayWhenTheyExceedTheRangeOfDouble) {
   const auto plan = FeaturePlan::Draw({.map = "trigonometric", .features = 5}, 1, 4, 1);
   try {

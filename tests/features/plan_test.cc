@@ -163,6 +163,25 @@ TEST(Oprf, TakesTheOptimalAFromTheData) {
   EXPECT_EQ(OptimalOprfA(q, k, Context({.threads = 3})), a);
   EXPECT_EQ(OptimalOprfA(k, q, Context({.threads = 1})), a);  // symmetric in queries and keys
   EXPECT_THROW(OptimalOprfA(q, Tensor({3, 4, 4}), Context()), Error);
+
+  // A batch of q and −q: the mean of its queries is 0, so that squares add up.
+  Tensor both({2, heads, length, d}), twice({2, heads, length + 9, d});
+  const int64_t queries = q.shape().Elements(), keys = k.shape().Elements();
+  for (int64_t i = 0; i < 2 * queries; ++i)
+    both.Data<float>()[i] = (i < queries ? 1.0f : -1.0f) * q.Data<float>()[i % queries];
+  for (int64_t i = 0; i < 2 * keys; ++i) twice.Data<float>()[i] = k.Data<float>()[i % keys];
+  const auto of_batch = OptimalOprfA(both, twice, Context());
+  for (int64_t head = 0; head < heads; ++head) {
+    const auto mean_square = [&](const Tensor& x) {
+      const int64_t rows = x.shape()[1];
+      double square = 0;
+      for (int64_t i = head * rows * d; i < (head + 1) * rows * d; ++i)
+        square += std::pow(x.Data<float>()[i], 2) / static_cast<double>(rows);
+      return square;
+    };
+    EXPECT_NEAR(of_batch[static_cast<size_t>(head)],
+                OptimalOprfA(mean_square(q) + mean_square(k), d), 1e-6);
+  }
 }
 
 }  // namespace

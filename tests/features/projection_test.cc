@@ -80,6 +80,37 @@ TEST(RowLengths, AreChiOrSqrtOfTheDrawnDimension) {
   }
 }
 
+// With √d lengths every row has one, the last of a block that is cut off too.
+TEST(RowLengths, OfSqrtDAreThoseOfEveryRow) {
+  for (const char* name : {"gaussian", "orthogonal", "hadamard", "givens"}) {
+    const Tensor omega = DrawOmega(name, OmegaNorm::kSqrtD, 8, 11);
+    for (int64_t row = 0; row < 11; ++row) {
+      const float* values = omega.Data<float>() + row * 8;
+      EXPECT_NEAR(Dot(values, values, 8), 8, 1e-4) << name << " " << row;
+    }
+  }
+}
+
+// Lengths of neighbouring rows have nothing to do with each other: five standard errors of their
+// correlation.
+TEST(RowLengths, AreIndependent) {
+  constexpr int64_t kRows = 8000, kDim = 8;
+  for (const char* name : {"gaussian", "orthogonal", "hadamard", "givens"}) {
+    const Tensor omega = DrawOmega(name, OmegaNorm::kChi, kDim, kRows);
+    const auto deviation = [&](int64_t row) {  // of a square of mean d and variance 2d
+      const float* values = omega.Data<float>() + row * kDim;
+      return (Dot(values, values, kDim) - kDim) / std::sqrt(2.0 * kDim);
+    };
+    double correlation = 0, variance = 0;
+    for (int64_t row = 0; row + 1 < kRows; ++row) {
+      correlation += deviation(row) * deviation(row + 1) / kRows;
+      variance += deviation(row) * deviation(row) / kRows;
+    }
+    EXPECT_NEAR(variance, 1, 0.1) << name;
+    EXPECT_NEAR(correlation, 0, 5 / std::sqrt(static_cast<double>(kRows))) << name;
+  }
+}
+
 TEST(Draw, IsAPureFunctionOfSeedHeadAndRedraw) {
   for (const ProjectionInfo& projection : Projections()) {
     if (projection.name == "none") continue;

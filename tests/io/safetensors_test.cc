@@ -114,7 +114,14 @@ TEST(Safetensors, RefusesWhatDoesNotAddUp) {
            ",\"data_offsets\":" + offsets + "}}";
   };
   EXPECT_EQ(Says(File(entry("F32", "[2]", "[0,8]"), data)), "accepted");
+  const auto twos = [](int axes) {  // [2, 1, 1, …]
+    std::string shape = "[2";
+    for (int i = 1; i < axes; ++i) shape += ",1";
+    return shape + "]";
+  };
+  EXPECT_EQ(Says(File(entry("F32", twos(16), "[0,8]"), data)), "accepted");
   for (const auto& [file, says] : std::vector<std::pair<std::string, std::string>>{
+           {File(entry("F32", twos(17), "[0,8]"), data), "not a list of sizes"},
            {"", "too short"},
            {std::string(8, '\xff'), "longer than the file"},
            {File("{", data), "not a JSON object"},

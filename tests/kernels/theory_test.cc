@@ -131,6 +131,14 @@ TEST(Theory, MomentsOfCosinesAreThoseOfManyDraws) {
   EXPECT_NEAR(*same.second, mean(2, [](double x) { return x * x * x * x; }), 1e-9);
 }
 
+// A vector of length 0 has no direction: the signs of its products are 0, and so is their mean.
+TEST(Theory, AZeroVectorIsAtRightAnglesToAll) {
+  EXPECT_EQ(Angle({0, 4, 0}), std::numbers::pi / 2);
+  const Law law{.dim = 2, .omega_dim = 2, .norm = OmegaNorm::kChi};
+  for (const char* name : {"sgn", "abs", "relu"})
+    EXPECT_EQ(FindMap(name)->theory({0, 4, 0}, law).mean, 0) << name;
+}
+
 TEST(Theory, TheMeanOfEluHasNoSeam) {
   EXPECT_NEAR(Elu::Mean(24.999) / Elu::Mean(25.001), 24.999 / 25.001, 1e-5);
   EXPECT_NEAR(Elu::Mean(24.9999999), Elu::Mean(25.0000001), 1e-6);

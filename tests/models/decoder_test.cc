@@ -102,9 +102,9 @@ TEST(Decoder, StatesOfLinearAttentionDoNotGrow) {
   EXPECT_EQ(exact_bytes, 10 * 2 /*layers*/ * 2 /*k, v*/ * 32 * 4);
 }
 
-TEST(Decoder, ClonesGoTheirOwnWay) {
+void ExpectClonesGoTheirOwnWay(const ModelConfig& config) {
   const Context context({.threads = 1});
-  Model model(DecoderConfig(), 1);
+  Model model(config, 1);
   Decoder decoder(model, context);
   decoder.Read(Tokens(20, 23));
   const std::vector<float> before(decoder.Logits().begin(), decoder.Logits().end());
@@ -115,6 +115,20 @@ TEST(Decoder, ClonesGoTheirOwnWay) {
   EXPECT_FALSE(std::ranges::equal(other.Logits(), before));
   decoder.Read(std::vector<int32_t>{1, 2, 3});
   EXPECT_TRUE(std::ranges::equal(decoder.Logits(), other.Logits()));
+  EXPECT_EQ(decoder.StateBytes(), other.StateBytes());
+}
+
+TEST(Decoder, ClonesGoTheirOwnWay) {
+  for (const char* attention : {"linear", "exact", "exact-window", "uniform"}) {
+    for (const int64_t taps : {0, 3}) {
+      SCOPED_TRACE(fmt::format("{}, {} taps", attention, taps));
+      ModelConfig config = DecoderConfig();
+      config.attention = attention;
+      if (config.attention == "exact-window") config.kind_options = {{"window", 5}};
+      config.convolution = taps;
+      ExpectClonesGoTheirOwnWay(config);
+    }
+  }
 }
 
 // Two decoders at once, reading pieces of different sizes, so that buffers and tables of one would
@@ -181,6 +195,18 @@ TEST_F(DecoderFile, GoesOnBitForBit) {
       EXPECT_TRUE(std::ranges::equal(loaded.Logits(), decoder.Logits())) << attention;
     }
   }
+}
+
+// A prefix without tokens has no logits either, whatever the decoder had read before.
+TEST_F(DecoderFile, AnEmptyContextHasNoLogits) {
+  const Model model(DecoderConfig(), 1);
+  Decoder decoder(model, context_);
+  decoder.Save(dir_ / "empty");
+  decoder.Read(Tokens(9, 23));
+  EXPECT_EQ(decoder.Logits().size(), 23u);
+  decoder.Load(dir_ / "empty");
+  EXPECT_EQ(decoder.tokens(), 0);
+  EXPECT_TRUE(decoder.Logits().empty());
 }
 
 // After Load, nothing that the decoder had read before may show: positions, keys, sums.

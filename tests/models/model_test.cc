@@ -229,6 +229,38 @@ TEST(Model, MemoryIsLinearInLengthAndLessWithRecomputing) {
   EXPECT_LT(plan(4096, true), plan(4096, false) / 2);
 }
 
+// Unless it is given, the A of oprf is that of queries and keys of variance 1, by the dim of a
+// head.
+TEST(Model, TheAOfOprfFollowsFromTheDim) {
+  const Context context({.threads = 1});
+  ModelConfig config = SmallConfig(), given = SmallConfig();  // 2 heads of dim 4
+  config.features.map = given.features.map = "oprf";
+  given.features.oprf_a = {OptimalOprfA(2 * std::sqrt(4.0), 4)};
+  const Batch batch = SmallBatch(config);
+  const Tensor logits = Model(config, 1).Logits(batch, context),
+               expected = Model(given, 1).Logits(batch, context);
+  for (int64_t i = 0; i < logits.shape().Elements(); ++i)
+    ASSERT_EQ(logits.Data<float>()[i], expected.Data<float>()[i]) << i;
+}
+
+// Four bytes of each parameter, as many for its gradient, twice as many for AdamW's two moments.
+// Attention keeps eight bytes per query head and token, and encoders a state of doubles per query
+// head: m maxima, m sums and m · dim sums of values.
+TEST(Model, MemoryByHand) {
+  ModelConfig config = SmallConfig(/*causal=*/false);  // 2 layers, 2 heads of dim 4, 8 features
+  config.kv_heads = 1;
+  const int64_t parameters = 4 * Summarize(config).parameters;
+  const MemoryEstimate training = EstimateMemory(config, {.batch = 3, .length = 6}),
+                       evaluation =
+                           EstimateMemory(config, {.batch = 3, .length = 6, .training = false});
+  EXPECT_EQ(training.parameters, parameters);
+  EXPECT_EQ(training.gradients, parameters);
+  EXPECT_EQ(training.optimizer, 2 * parameters);
+  EXPECT_EQ(training.attention, 2 * 3 * 2 * (8 * 6 + 8 * 8 * (4 + 2)));
+  EXPECT_EQ(evaluation.parameters, parameters);
+  EXPECT_EQ(evaluation.gradients + evaluation.optimizer + evaluation.attention, 0);
+}
+
 void ExpectRefused(const ModelConfig& config, const std::string& says) {
   try {
     Model(config, 1);

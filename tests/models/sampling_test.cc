@@ -87,6 +87,19 @@ TEST(Sample, FollowsTheSoftmax) {
   }
 }
 
+// What is cut off is shared out: the two likeliest tokens keep the ratio of their probabilities.
+TEST(Sample, FollowsTheSoftmaxOfWhatIsLeft) {
+  const std::vector<float> logits = {0.0f, 1.0f, -1.0f, 2.0f};  // p: 0.087 0.237 0.032 0.644
+  constexpr int kDraws = 20000;
+  const double p = 1 / (1 + std::exp(-1.0));  // of token 3 against token 1
+  for (const SamplingOptions& options : {SamplingOptions{.top_p = 0.7}, {.top_k = 2}}) {
+    double share = 0;
+    for (uint64_t i = 0; i < kDraws; ++i)
+      share += Sample(logits, options, i) == 3 ? 1.0 / kDraws : 0;
+    EXPECT_NEAR(share, p, 5 * std::sqrt(p * (1 - p) / kDraws));  // five standard errors
+  }
+}
+
 TEST(Sample, KeepsWithinItsLimits) {
   const std::vector<float> logits = {0.0f, 1.0f, -1.0f, 2.0f};  // p: 0.087 0.237 0.032 0.644
   const std::vector<int32_t> never = {3};

@@ -64,6 +64,20 @@ TEST_F(EvaluationOfText, EndsWithTheSequenceThatReachesTheTargets) {
   }
 }
 
+// 59 targets in windows of 8: eight sequences, in batches of three.
+TEST_F(EvaluationOfText, OfAFewBatchesIsASample) {
+  const auto evaluate = [&](int64_t batches) {
+    return Evaluate(*model_, *data_,
+                    {.split = Split::kTest, .batch = 3, .length = 8, .batches = batches}, context_);
+  };
+  EXPECT_FALSE(evaluate(1).all);
+  EXPECT_FALSE(evaluate(2).all);
+  EXPECT_TRUE(evaluate(3).all);
+  EXPECT_TRUE(evaluate(9).all);
+  EXPECT_LE(evaluate(2).score.count, 48);
+  EXPECT_EQ(evaluate(3).score.count, 59);
+}
+
 // Scores of groups of targets in one pass equal those of each group alone.
 TEST_F(EvaluationOfText, GroupsOfTargets) {
   const Batch batch = data_->EvalBatch(Split::kTest, {.index = 0, .batch = 3, .length = 16});
@@ -89,8 +103,8 @@ TEST(EvaluationOfMasked, KindsAddUp) {
   const TempDir dir;
   std::string fasta;
   for (int i = 0; i < 60; ++i)
-    fasta +=
-        ">r" + std::to_string(i) + "\nMKTAYIAKQRQISFVKSHFSRQ" + std::string(1 + i % 7, 'W') + "\n";
+    fasta += ">r" + std::to_string(i) + "\nMKTAYIAKQRQISFVKSHFSRQ" +
+             std::string(static_cast<size_t>(1 + i % 7), 'W') + "\n";
   WriteText(dir / "p.fasta", fasta);
   const auto data = OpenData(dir / "p.fasta", {.task = Task::kMasked});
   ModelConfig config = SmallConfig();

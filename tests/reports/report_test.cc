@@ -51,6 +51,47 @@ TEST(Plot, DrawsEverySeries) {
   EXPECT_NE(svg->find("error \"of\" x_1"), std::string::npos);
 }
 
+// Texts of a picture with one anchor: gnuplot centres labels below the x axis and ends those of the
+// y axis at it.
+std::set<std::string> Texts(const std::string& svg, const std::string& anchor) {
+  std::set<std::string> texts;
+  const std::string mark = "text-anchor=\"" + anchor + "\"", span = "<tspan", close = "</tspan>";
+  for (size_t at = svg.find(mark); at != std::string::npos; at = svg.find(mark, at + 1)) {
+    const size_t begin = svg.find('>', svg.find(span, at)) + 1;
+    std::string text = svg.substr(begin, svg.find(close, begin) - begin);
+    text.erase(0, text.find_first_not_of(' '));
+    texts.insert(text);
+  }
+  return texts;
+}
+
+TEST(Plot, AxesAreTheirOwn) {
+  Plot plot{.title = "",
+            .caption = "",
+            .x_label = "",
+            .y_label = "",
+            .series = {{.name = "one", .points = {{100, 600}, {200, 700}}}}};
+  const auto texts = [&](const std::string& anchor) {
+    return Texts(RenderSvg(plot).value_or(""), anchor);
+  };
+  EXPECT_FALSE(texts("middle").contains("0"));
+  EXPECT_FALSE(texts("end").contains("0"));
+  EXPECT_TRUE(texts("middle").contains("150") || texts("middle").contains("160"));
+  EXPECT_TRUE(texts("end").contains("650") || texts("end").contains("660"));
+  plot.from_zero = true;
+  EXPECT_FALSE(texts("middle").contains("0"));
+  EXPECT_TRUE(texts("end").contains("0"));
+  plot = {.title = "",
+          .caption = "",
+          .x_label = "",
+          .y_label = "",
+          .log_x = true,
+          .series = {{.name = "one", .points = {{1, 1}, {64, 64}}}}};
+  for (const char* power : {"1", "2", "8", "32", "64"})
+    EXPECT_TRUE(texts("middle").contains(power)) << power;
+  EXPECT_FALSE(texts("end").contains("32"));
+}
+
 TEST(Report, IsSelfContained) {
   Report report("title", "favor lab x");
   report.AddText("a < b");

@@ -100,6 +100,34 @@ TEST(OwnBatches, HaveDropoutOfTheirOwn) {
     ASSERT_NEAR(three_without[i], without[i], 1e-5 * largest);
 }
 
+// The last batch of a step and the first of the next have different dropout. The rate is 0 and the
+// batch the same: nothing else differs.
+TEST(OwnBatches, HaveOtherDropoutInTheNextStep) {
+  const Context context({.threads = 1});
+  RunConfig run = TwoBatches();
+  run.training.dropout = 0.3;
+  run.training.learning_rate = 0;
+  run.training.redraw = 0;
+  Trainer trainer(run, context);
+  const std::vector<Batch> batch = {OwnBatches(trainer)[0]};
+  const int64_t targets = 2 * trainer.CountTargets(batch);
+  const auto add = [&] {
+    trainer.AddGradients(batch, targets);
+    const View all = trainer.Gradients();
+    return std::vector<float>(all.Data<float>(), all.Data<float>() + all.size(0));
+  };
+  const auto first = add(), both = add();
+  trainer.Update();
+  const auto next = add();
+  double moved = 0, largest = 0;
+  for (size_t i = 0; i < first.size(); ++i) {
+    const double second = static_cast<double>(both[i]) - static_cast<double>(first[i]);
+    moved = std::max(moved, std::fabs(static_cast<double>(next[i]) - second));
+    largest = std::max(largest, std::fabs(second));
+  }
+  EXPECT_GT(moved, 0.01 * largest);
+}
+
 // Two trainers that read one batch each and add their gradients make the step of one that reads
 // both. ε is of the size of gradients, so that their rounding is not magnified.
 TEST(OwnBatches, OfSeveralProcessesAddUp) {

@@ -7,6 +7,7 @@
 #include "favor/favor.h"
 #include "tests/temp_dir.h"
 #include "tests/train/small_run.h"
+#include "train/run_folder.h"
 
 namespace favor {
 namespace {
@@ -71,6 +72,18 @@ TEST(Run, RefusesTimesThatCannotBe) {
     }
     EXPECT_EQ(dir.Entries(), 0);
   }
+}
+
+// 100 tokens each at 50, 10, 40 and 20 tokens/s: 2 + 10 + 2.5 + 5 seconds.
+TEST(RunFolder, SumsTimesAndTakesTheMedianRate) {
+  train::RunFolder run;
+  EXPECT_EQ(run.TokensPerSecond(), 0);
+  int64_t tokens = 0;
+  for (const double rate : {50, 10, 40, 20})
+    run.steps.push_back({.tokens = tokens += 100, .tokens_per_second = rate});
+  EXPECT_DOUBLE_EQ(run.Seconds(), 19.5);
+  run.steps.push_back({.tokens = 500, .tokens_per_second = 15});
+  EXPECT_EQ(run.TokensPerSecond(), 20);
 }
 
 }  // namespace

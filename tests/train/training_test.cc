@@ -76,6 +76,20 @@ TEST(Trainer, StartsFromAnotherModelWithItsOmega) {
   EXPECT_THROW(other.StartFrom(first.model()), Error);
 }
 
+// A model may have any seed of 64 bits: a run that starts from it is saved and continued.
+TEST(Trainer, StartsFromAModelOfAnySeed) {
+  const Context context({.threads = 1});
+  const TempDir dir;
+  for (const uint64_t seed : {uint64_t{7}, uint64_t{1} << 63, UINT64_MAX}) {
+    Trainer trainer(SmallRun(), context), other(SmallRun(), context);
+    trainer.StartFrom(Model(trainer.config().model, seed));
+    trainer.Step();
+    trainer.Save(dir / "a.safetensors");
+    other.Load(dir / "a.safetensors");
+    EXPECT_EQ(other.Step().loss, trainer.Step().loss) << seed;
+  }
+}
+
 TEST(Schedule, RisesThenFalls) {
   TrainConfig config{.steps = 110, .learning_rate = 2, .warmup = 10, .final_rate = 0.1};
   EXPECT_DOUBLE_EQ(train::LearningRate(config, 1), 0.2);
@@ -352,6 +366,31 @@ TEST(Training, DivergenceIsAnErrorThatNamesTheStep) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("training diverged at step "), std::string::npos)
         << error.what();
+  }
+}
+
+// The first sum that overflows is named by the layer that it leaves. Both branches of layer 0 add
+// 3·10³⁸ to each row, which is more than a float holds.
+TEST(Training, DivergenceNamesTheLayer) {
+  const Context context({.threads = 1});
+  RunConfig run = SmallRun();
+  run.model.layers = 3;
+  run.training.dropout = 0;
+  for (const int64_t layer : {0, 1}) {
+    Trainer trainer(run, context);
+    const std::string name = "layers." + std::to_string(layer);
+    for (const Model::NamedParameter& parameter : trainer.model().Parameters()) {
+      if (parameter.name == name + ".attention.output.bias" ||
+          parameter.name == name + ".feed_forward.down.bias")
+        std::fill_n(parameter.value.Data<float>(), parameter.value.shape().Elements(), 3e38f);
+    }
+    try {
+      trainer.Step();
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("first in " + name + ";"), std::string::npos)
+          << error.what();
+    }
   }
 }
 
