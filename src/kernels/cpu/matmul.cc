@@ -81,8 +81,9 @@ constexpr int64_t kBlockRows = 192, kBlockColumns = 256;
 // A is read in place if its rows are contiguous, or if its columns are and lie close together:
 // farther apart they would compete for the same sets of the cache.
 constexpr int64_t kMostInPlace = 128;
-// A task takes all columns of its rows if there are at least kFewBlocks blocks of rows; a sum is
-// cut among tasks if there are fewer blocks in all and the pieces keep at least kLeastPiece terms.
+// A task takes all columns of its rows if there are at least kFewBlocks blocks of rows, half as
+// long if need be; a sum is cut among tasks if there are fewer blocks in all and the pieces keep at
+// least kLeastPiece terms.
 constexpr int64_t kFewBlocks = 8, kLeastPiece = 512;
 // Operands are packed for all tasks, at most this many elements at a time.
 constexpr int64_t kMostPacked = int64_t{1} << 20;
@@ -331,10 +332,10 @@ void Matmul(const MatmulArguments& arguments, const Context& context) {
   const Epilogue epilogue{then, all.c};
   if (all.rows <= kFewRows && all.a.column_step == 1 && all.b.row_step == 1)
     return ByDots(all, epilogue, context);
-  const int64_t most = all.rows >= kFewBlocks * kBlockRows ? kBlockRows : kBlockRows / 2;
-  const int64_t block_rows = BlockLength(all.rows, most, kTileRows);
-  if (Blocks(all.rows, block_rows) >= kFewBlocks) {
-    ByRows(all, block_rows, epilogue, context);
+  if (all.rows >= kFewBlocks * kBlockRows / 2) {
+    // A multiple of kFewBlocks blocks: threads finish together.
+    const int64_t blocks = Blocks(Blocks(all.rows, kBlockRows), kFewBlocks) * kFewBlocks;
+    ByRows(all, Blocks(Blocks(all.rows, blocks), kTileRows) * kTileRows, epilogue, context);
   } else {
     InPieces(all, BlockLength(all.rows, kBlockRows, kTileRows), epilogue, context);
   }
