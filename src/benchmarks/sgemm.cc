@@ -19,22 +19,28 @@ namespace {
 #ifdef FAVOR_ONEDNN
 constexpr bool kBuilt = true;
 
-// One product on the calling thread. Debian's oneDNN chooses its own OpenMP runtime for threads, so
-// that runtime is looked up by name at run time and told to use one thread: otherwise every worker
-// would start a team.
-int Multiply(int64_t n, const float* a, const float* b, float* c) {
+// Debian's oneDNN chooses its own OpenMP runtime for threads, so that runtime is looked up by name
+// at run time and told to use one thread: otherwise every worker would start a team.
+int Multiply(const SgemmProblem& p, const float* a, const float* b, float* c) {
   static const auto set_threads =
       reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   if (set_threads != nullptr) set_threads(1);
-  return dnnl_sgemm('N', 'N', n, n, n, 1, a, n, b, n, 0, c, n);
+  return dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.rows, p.columns,
+                    p.depth, 1, a, p.transpose_a ? p.rows : p.depth, b,
+                    p.transpose_b ? p.depth : p.columns, 0, c, p.columns);
 }
 #else
 constexpr bool kBuilt = false;
 
-int Multiply(int64_t, const float*, const float*, float*) { return -1; }
+int Multiply(const SgemmProblem&, const float*, const float*, float*) { return -1; }
 #endif
 
 }  // namespace
+
+void Sgemm(const SgemmProblem& problem, const float* a, const float* b, float* c) {
+  const int status = Multiply(problem, a, b, c);
+  if (status != 0) Throw(ErrorCode::kUnavailable, "sgemm", "oneDNN failed with status {}", status);
+}
 
 bool LargeSgemm::Available() { return kBuilt; }
 
@@ -59,9 +65,7 @@ double LargeSgemm::FlopsOfRun() const {
 void LargeSgemm::Run() {
   ParallelFor(context_, static_cast<int64_t>(work_.size()), [&](int64_t i) {
     Work& work = work_[static_cast<size_t>(i)];
-    const int status = Multiply(kSize, work.a.data(), work.b.data(), work.c.data());
-    if (status != 0)
-      Throw(ErrorCode::kUnavailable, "sgemm", "oneDNN failed with status {}", status);
+    Sgemm({kSize, kSize, kSize}, work.a.data(), work.b.data(), work.c.data());
   });
 }
 

@@ -2,6 +2,7 @@
 #ifndef FAVOR_BENCHMARKS_SGEMM_H_
 #define FAVOR_BENCHMARKS_SGEMM_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,14 @@
 #include "favor/context.h"
 
 namespace favor::benchmarks {
+
+// C = A·B by oneDNN on the calling thread; A and B may be stored transposed. C is [rows, columns].
+// Throws kUnavailable if favor was built without oneDNN.
+struct SgemmProblem {
+  int64_t rows, columns, depth;
+  bool transpose_a = false, transpose_b = false;
+};
+void Sgemm(const SgemmProblem& problem, const float* a, const float* b, float* c);
 
 // C = A·B of 1536 × 1536 matrices, one product on every thread at the same time.
 class LargeSgemm {

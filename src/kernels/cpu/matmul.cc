@@ -202,7 +202,7 @@ void MultiplyRows(const Product& rows, const PackedB& b, const Epilogue& epilogu
   PackedA a(in_place ? 0 : rows.rows, chunk, context);
   for (int64_t first = 0; first < rows.depth; first += chunk) {
     a.StartAt(first);
-    if (!in_place) a.Fill(rows.a, std::min(rows.depth, first + chunk), {0, rows.rows});
+    if (!in_place) a.Fill(rows.a, std::min(rows.depth, first + chunk), 0, rows.rows);
     for (int64_t column = 0; column < rows.columns; column += kBlockColumns) {
       MultiplyBlock(rows.Part({0, rows.rows}, {column, kBlockColumns}, {first, chunk}),
                     in_place ? nullptr : &a, b, {0, column, first}, epilogue, context);
@@ -275,7 +275,7 @@ void InPieces(const Product& all, int64_t block_rows, const Epilogue& epilogue,
     ParallelFor(context, of_a + PackedB::Pieces(part.depth), [&](int64_t piece) {
       if (piece >= of_a) return b.Fill(part.b, part.depth, part.columns, piece - of_a);
       const int64_t row = piece * block_rows;
-      a.Fill(part.a, part.depth, {row, std::min(part.rows, row + block_rows)});
+      a.Fill(part.a, part.depth, row, std::min(part.rows, row + block_rows));
     });
     ParallelFor(context, pieces * blocks, [&](int64_t task) {
       const int64_t piece = task / blocks;

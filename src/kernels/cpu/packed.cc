@@ -25,22 +25,22 @@ void TransposeRows(const float* from, int64_t from_step, int64_t rows, int64_t c
   }
 }
 
-constexpr int64_t kTerms = 32;  // rows of B in one piece
+constexpr int64_t kPieceTerms = 32;  // rows of B in one piece
 
 }  // namespace
 
-void PackedA::Fill(const Matrix& a, int64_t last, const IndexRange& rows) {
+void PackedA::Fill(const Matrix& a, int64_t last, int64_t begin, int64_t end) {
   // Some terms of a few tiles at a time: whole lines on both sides, and the next terms are on their
   // way.
   constexpr int64_t kGroup = 8 * kTileRows, kTerms = 8;
   static_assert(kDepth % kTerms == 0);
   for (int64_t first = first_; first < last; first += kTerms) {
-    const int64_t end = std::min(last, first + kTerms), packed = first - first_;
-    for (int64_t row = rows.begin; row < rows.end; row += kGroup) {
-      const int64_t count = std::min(kGroup, rows.end - row), whole = count / kTileRows * kTileRows;
+    const int64_t stop = std::min(last, first + kTerms), packed = first - first_;
+    for (int64_t row = begin; row < end; row += kGroup) {
+      const int64_t count = std::min(kGroup, end - row), whole = count / kTileRows * kTileRows;
       float* to = values_.data() + (packed / kDepth * tiles_ + row / kTileRows) * kTile +
                   packed % kDepth * kTileRows;
-      for (int64_t k = first; k < end; ++k, to += kTileRows) {
+      for (int64_t k = first; k < stop; ++k, to += kTileRows) {
         const float* from = a.At(row, k).data;
         for (int64_t i = 0; i < count; i += kWidestVector)
           __builtin_prefetch(from + kTerms * a.column_step + i);
@@ -52,10 +52,10 @@ void PackedA::Fill(const Matrix& a, int64_t last, const IndexRange& rows) {
   }
 }
 
-int64_t PackedB::Pieces(int64_t depth) { return (depth + kTerms - 1) / kTerms; }
+int64_t PackedB::Pieces(int64_t depth) { return (depth + kPieceTerms - 1) / kPieceTerms; }
 
 void PackedB::Fill(const Matrix& b, int64_t depth, int64_t columns, int64_t piece) {
-  const int64_t first = piece * kTerms, rows = std::min(kTerms, depth - first);
+  const int64_t first = piece * kPieceTerms, rows = std::min(kPieceTerms, depth - first);
   if (b.column_step != 1) {
     for (int64_t column = 0; column < columns; column += kPanel) {
       TransposeRows(b.At(first, column).data, b.column_step, rows,

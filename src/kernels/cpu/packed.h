@@ -23,11 +23,6 @@ struct Matrix {
 
 constexpr int64_t DepthBlocks(int64_t depth) { return (depth + kDepth - 1) / kDepth; }
 
-// Indices [begin, end).
-struct IndexRange {
-  int64_t begin, end;
-};
-
 // A [rows, depth] whose columns are contiguous, in tiles of six rows: the six elements of one term
 // after the other.
 class PackedA {
@@ -38,8 +33,8 @@ class PackedA {
 
   // The term that packing begins with from now on.
   void StartAt(int64_t first) { first_ = first; }
-  // Packs these rows of `a`, from a multiple of 6 on: terms up to `last`.
-  void Fill(const Matrix& a, int64_t last, const IndexRange& rows);
+  // Packs rows [begin, end) of `a`, `begin` being a multiple of 6: terms up to `last`.
+  void Fill(const Matrix& a, int64_t last, int64_t begin, int64_t end);
   // From `row` on, a multiple of 6, kDepth terms from `depth` on.
   Operand At(int64_t row, int64_t depth) const {
     return {values_.data() + ((depth - first_) / kDepth * tiles_ + row / kTileRows) * kTile, 1,
