@@ -23,9 +23,11 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 void* AllocateHost(size_t size) {
   if (size < 2 * kHugePage) return std::aligned_alloc(kAlignment, size);
-  void* memory = std::aligned_alloc(kHugePage, size);
+  // Whole pages of addresses: what is beyond `size` is never touched.
+  void* memory = std::aligned_alloc(kHugePage, (size + kHugePage - 1) / kHugePage * kHugePage);
 #ifdef MADV_HUGEPAGE
-  // Whole pages only, so that no more memory is used than was requested; a refusal costs only time.
+  // Only pages that are used as a whole, so that no more memory is used than was requested; a
+  // refusal costs only time.
   if (memory != nullptr) madvise(memory, size / kHugePage * kHugePage, MADV_HUGEPAGE);
 #endif
   return memory;
