@@ -91,6 +91,21 @@ TEST(Sgemm, IsAProductOfMatrices) {
   EXPECT_GE(yardstick.gflops().value(), first);
 }
 
+// [1 2 3; 4 5 6]·[1 0; 2 1; 0 3] = [5 11; 14 23], with either operand stored transposed.
+TEST(Sgemm, TakesTransposedOperands) {
+  if (!LargeSgemm::Available()) GTEST_SKIP() << "favor was built without oneDNN";
+  const float a[] = {1, 2, 3, 4, 5, 6}, a_transposed[] = {1, 4, 2, 5, 3, 6};
+  const float b[] = {1, 0, 2, 1, 0, 3}, b_transposed[] = {1, 2, 0, 0, 1, 3};
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      float c[4] = {};
+      Sgemm({2, 2, 3, transpose_a, transpose_b}, transpose_a ? a_transposed : a,
+            transpose_b ? b_transposed : b, c);
+      EXPECT_EQ(std::vector<float>(c, c + 4), (std::vector<float>{5, 11, 14, 23}));
+    }
+  }
+}
+
 TEST(Sgemm, TextSaysTheRateTheShareOrThatThereIsNone) {
   EXPECT_EQ(YardstickText(291.04), "Large sgemm (oneDNN) in this run: 291.0 GFLOP/s.");
   EXPECT_EQ(ShareText(58.4, 100), "58 %");

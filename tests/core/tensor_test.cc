@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -141,6 +143,35 @@ TEST(LargestAbsolute, LooksAtTheViewAlone) {
   EXPECT_EQ(LargestAbsolute(head), static_cast<double>(1e30f));
   rows.Data<float>()[4] = NAN;
   EXPECT_TRUE(std::isnan(LargestAbsolute(head)));
+}
+
+// Axes in another order fill their memory, too: all of it counts, and nothing beside it.
+TEST(LargestAbsolute, TakesAxesInAnyOrder) {
+  std::vector<float> numbers(3 * 4 * 5, 1.0f);
+  const ConstView heads(numbers.data(), DataType::kF32, {4, 3, 5}, {5, 20, 1}, {});
+  EXPECT_EQ(LargestAbsolute(heads), 1);
+  numbers.back() = -7;
+  EXPECT_EQ(LargestAbsolute(heads), 7);
+  numbers.back() = 1;
+  numbers[2 * 5 + 3] = std::nanf("");  // row 0 of head 2
+  EXPECT_TRUE(std::isnan(LargestAbsolute(heads)));
+  EXPECT_EQ(LargestAbsolute(heads.Range(0, 0, 2)), 1);  // heads 0 and 1 leave gaps
+  EXPECT_EQ(LargestAbsolute(heads.Range(0, 3, 1)), 1);
+  EXPECT_EQ(LargestAbsolute(heads.Range(1, 2, 1)), 1);  // row 2 of all heads has none
+  const ConstView repeated(numbers.data(), DataType::kF32, {6, 5}, {0, 1}, {});
+  EXPECT_EQ(LargestAbsolute(repeated), 1);
+}
+
+// Below and above the size from which memory comes in large pages.
+TEST(Tensor, BeginsWithZerosWhateverItsSize) {
+  for (const int64_t count : {1000, 1 << 20, (1 << 20) + 17, 3 * (1 << 20) + 1}) {
+    for (int round = 0; round < 2; ++round) {  // memory that was used before, too
+      Tensor tensor({count});
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.Data<float>()) % 64, 0u);
+      EXPECT_EQ(LargestAbsolute(tensor), 0) << count;
+      std::fill_n(tensor.Data<float>(), count, 5.0f);
+    }
+  }
 }
 
 TEST(Copy, TakesRowsBetweenOthers) {
