@@ -1,5 +1,6 @@
 #include "core/scratch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/device.h"
@@ -10,17 +11,18 @@ namespace favor {
 ScratchPool::Buffer ScratchPool::Take(int64_t bytes) {
   {
     const std::lock_guard lock(mutex_);
-    // The smallest that is large enough: small requests leave large buffers to large ones.
-    auto best = free_.end();
-    for (auto buffer = free_.begin(); buffer != free_.end(); ++buffer) {
-      if (buffer->bytes >= bytes && (best == free_.end() || buffer->bytes < best->bytes))
-        best = buffer;
-    }
+    const auto best =
+        std::min_element(free_.begin(), free_.end(), [bytes](const Buffer& a, const Buffer& b) {
+          const bool a_fits = a.bytes >= bytes, b_fits = b.bytes >= bytes;
+          if (a_fits != b_fits) return a_fits;
+          return a_fits ? a.bytes < b.bytes : a.bytes > b.bytes;
+        });
     if (best != free_.end()) {
       Buffer taken = std::move(*best);
       free_.erase(best);
       free_bytes_ -= taken.bytes;
-      return taken;
+      if (taken.bytes >= bytes) return taken;
+      // Freed here: a larger one takes its place.
     }
   }
   return {AllocateOn(Device{}, bytes), bytes};

@@ -13,8 +13,10 @@
 
 namespace favor {
 
-// Buffers on the CPU. Free memory is bounded: beyond the bound, the buffers that have been free for
-// longest go back to the system.
+// Buffers on the CPU. A request gets the smallest free buffer that is large enough; if all are too
+// small, a new one replaces the largest of them, so that there are never more than have been in use
+// at once. Free memory is bounded: beyond the bound, the buffers that have been free for longest go
+// back to the system.
 class ScratchPool {
  public:
   static constexpr int64_t kMostFreeBytes = int64_t{256} << 20;

@@ -72,6 +72,22 @@ TEST(Scratch, IsReusedAndAligned) {
   EXPECT_EQ(internal::Inside(context).scratch.FreeBytes(), 400);
 }
 
+TEST(Scratch, GrowsInsteadOfKeepingEverySize) {
+  const Context context({.threads = 1});
+  const ScratchPool& pool = internal::Inside(context).scratch;
+  { const Scratch<float> a(context, 100), b(context, 300), c(context, 200); }
+  EXPECT_EQ(pool.FreeBytes(), 2400);
+  {
+    const Scratch<float> larger(context, 400);  // in the place of the largest, 300
+    EXPECT_EQ(pool.FreeBytes(), 1200);
+    const Scratch<float> fits(context, 150);  // the smallest that is large enough, 200
+    EXPECT_EQ(pool.FreeBytes(), 400);
+    const Scratch<float> largest(context, 500), another(context, 600);  // one more than before
+    EXPECT_EQ(pool.FreeBytes(), 0);
+  }
+  EXPECT_EQ(pool.FreeBytes(), 4 * (400 + 200 + 500 + 600));
+}
+
 TEST(Scratch, KeepsABoundedAmountAndGivesItBack) {
   const Context context({.threads = 1});
   const ScratchPool& pool = internal::Inside(context).scratch;

@@ -86,7 +86,7 @@ constexpr int64_t kMostInPlace = 128;
 // least kLeastPiece terms.
 constexpr int64_t kFewBlocks = 8, kLeastPiece = 512;
 // Operands are packed for all tasks, at most this many elements at a time.
-constexpr int64_t kMostPacked = int64_t{1} << 20;
+constexpr int64_t kMostPacked = int64_t{1} << 19;
 // A task packs this many terms of its rows of A at a time; they serve all columns.
 constexpr int64_t kPackedDepth = 2 * kDepth;
 
