@@ -282,9 +282,6 @@ Call CheckCall(const AttentionInputs& inputs, const AttentionOptions& options,
       Throw(ErrorCode::kInvalidOption, "log_decay",
             "given to {}{} attention, expected causal linear attention",
             problem.causal ? "causal " : "", call.kind.name());
-    if (!options.reference)
-      Throw(ErrorCode::kUnavailable, "log_decay",
-            "given to fast kernels, which do not forget in this version: expected the reference");
     call.log_decay = ExpandLogDecay(options.log_decay, problem);
     problem.log_decay = std::as_const(call.log_decay).view();
   }

@@ -14,14 +14,16 @@ PrefixState PrefixStates::At(int64_t group) const {
           .tokens = tokens.Data<double>() + group,
           .c = {c.Data<double>() + group * width, count},
           .z = {z.Data<double>() + group * width, count},
-          .s = s.Data<double>() + group * width * value_dim};
+          .s = s.Data<double>() + group * width * value_dim,
+          .log_decay = log_decay.Data<double>() + group};
 }
 
 PrefixStates PrefixStates::Range(int64_t begin, int64_t count) const {
   return {.tokens = tokens.Range(0, begin, count),
           .c = c.Range(0, begin, count),
           .z = z.Range(0, begin, count),
-          .s = s.Range(0, begin, count)};
+          .s = s.Range(0, begin, count),
+          .log_decay = log_decay.Range(0, begin, count)};
 }
 
 StateTensors::StateTensors(int64_t groups, int64_t width, int64_t value_dim)
@@ -29,11 +31,12 @@ StateTensors::StateTensors(int64_t groups, int64_t width, int64_t value_dim)
       c_({groups, width}, DataType::kF64),
       z_({groups, width}, DataType::kF64),
       s_({groups, width, value_dim}, DataType::kF64),
+      log_decay_({groups}, DataType::kF64),
       views_(MakeViews()) {
   std::fill_n(c_.Data<double>(), groups * width, -std::numeric_limits<double>::infinity());
 }
 
-PrefixStates StateTensors::MakeViews() { return {tokens_, c_, z_, s_}; }
+PrefixStates StateTensors::MakeViews() { return {tokens_, c_, z_, s_, log_decay_}; }
 
 int64_t StateTensors::Bytes() const { return c_.Bytes() + z_.Bytes() + s_.Bytes(); }
 
@@ -43,12 +46,14 @@ StateTensors StateTensors::Clone() const {
   copy.c_ = c_.Clone();
   copy.z_ = z_.Clone();
   copy.s_ = s_.Clone();
+  copy.log_decay_ = log_decay_.Clone();
   copy.views_ = copy.MakeViews();
   return copy;
 }
 
 void MergeInto(const PrefixState& later, const PrefixState& state) {
   if (later.IsEmpty()) return;
+  if (*later.log_decay != 0) state.Forget(*later.log_decay);
   for (int64_t r = 0; r < state.width; ++r) {
     const auto i = static_cast<size_t>(r);
     const double c = std::max(state.c[i], later.c[i]);

@@ -6,6 +6,10 @@
 // w_r S_r, D = Σ_r w_r z_r. For positive maps z_r ≥ 1 for every feature and one w_r is 1: D ≥ 1
 // without an epsilon, at any norm. States merge associatively.
 //
+// Forgetting (AttentionProblem::log_decay): exponents are relative to the last key, E_jr + Σ_{s>j}
+// ℓ_s, and Λ = Σ ℓ is what the keys of the state make those before them forget. Merging has an
+// order.
+//
 // Sums are double: in float, a sum over a million keys would no longer change with the next key.
 #ifndef FAVOR_KERNELS_PREFIX_STATE_H_
 #define FAVOR_KERNELS_PREFIX_STATE_H_
@@ -26,11 +30,13 @@ struct PrefixState {
   std::span<double> c;  // [width]; −∞ before the first key
   std::span<double> z;  // [width]
   double* s;            // [width, value_dim]
+  double* log_decay;    // Λ
 
   bool IsEmpty() const { return *tokens == 0; }
-  // Every key counts e^log_decay times what it counted.
-  void Decay(double log_decay) const {
-    for (double& maximum : c) maximum += log_decay;
+  // Every key counts e^more times what it counted.
+  void Forget(double more) const {
+    for (double& maximum : c) maximum += more;
+    *log_decay += more;
   }
   static int64_t Bytes(int64_t width, int64_t value_dim) { return width * (value_dim + 2) * 8; }
 };
@@ -40,6 +46,7 @@ struct PrefixStates {
   View tokens;  // f64 [groups], whole numbers
   View c, z;    // f64 [groups, width]
   View s;       // f64 [groups, width, value_dim]
+  View log_decay;  // f64 [groups]
 
   bool empty() const { return tokens.empty(); }
   int64_t groups() const { return tokens.size(0); }
@@ -62,7 +69,7 @@ class StateTensors {
  private:
   PrefixStates MakeViews();
 
-  Tensor tokens_, c_, z_, s_;
+  Tensor tokens_, c_, z_, s_, log_decay_;
   PrefixStates views_;
 };
 

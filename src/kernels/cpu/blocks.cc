@@ -5,6 +5,7 @@ namespace {
 
 void CopyState(const PrefixState& from, const PrefixState& to) {
   *to.tokens = *from.tokens;
+  *to.log_decay = *from.log_decay;
   std::ranges::copy(from.c, to.c.begin());
   std::ranges::copy(from.z, to.z.begin());
   std::copy_n(from.s, from.width * from.value_dim, to.s);

@@ -15,7 +15,7 @@ namespace {
 void AppendKey(const LinearHead& head, int64_t index, const PrefixState& state) {
   const HeadKeys& rows = head.keys;
   if (!rows.Exists(index)) return;
-  state.Decay(rows.LogDecay(index));
+  state.Forget(rows.LogDecay(index));
   const RowFeatures key(head.features, rows.keys, index, rows.mean, rows.sqrt_scale);
   const std::vector<double> value = LoadRow(rows.values, index);
   for (size_t r = 0; r < key.exponents.size(); ++r) {

@@ -130,7 +130,7 @@ double StoreKey(const LinearHead& head, const HeadGradients& gradients, int64_t 
 void AppendKey(const LinearHead& head, int64_t index, const PrefixState& state) {
   const HeadKeys& keys = head.keys;
   if (!keys.Exists(index)) return;
-  state.Decay(keys.LogDecay(index));
+  state.Forget(keys.LogDecay(index));
   Append(RowFeatures(head.features, keys.keys, index, keys.mean, keys.sqrt_scale),
          LoadRow(keys.values, index), 1, state);
 }
@@ -170,7 +170,7 @@ void LinearAttentionBackward(const LinearGradients& a, const Context& context) {
         grad_decay += grad_sums[static_cast<size_t>(row)] - StoreKey(head, rows, row, adjoint);
         if (!rows.grad_log_decay.empty())
           SetElement(rows.grad_log_decay, 0, row, head.keys.Exists(row) ? grad_decay : 0);
-        adjoint.Decay(head.keys.LogDecay(row));
+        adjoint.Forget(head.keys.LogDecay(row));
       }
       for (int64_t key = 0; key < problem.key_length && !problem.causal; ++key)
         StoreKey(head, rows, key, adjoint);

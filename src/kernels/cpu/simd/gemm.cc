@@ -66,10 +66,13 @@ HWY_INLINE void MultiplyTile(const Operand& a, const float* b, int64_t b_step, i
     for (int i = 0; i < kRows; ++i) {
       HWY_UNROLL(8)
       for (int j = 0; j < kVectors; ++j) {
-        const Floats decay = c.column_decay == nullptr
-                                 ? hn::Set(d, 1.0f)
-                                 : hn::LoadU(d, c.column_decay + column + j * Lanes());
-        AddExactly(sums[i][j], decay, to[i] + j * Lanes(), to[i] + rest + j * Lanes());
+        const auto scale = [&](const float* of_columns, const float* of_rows) {
+          if (of_columns != nullptr) return hn::LoadU(d, of_columns + column + j * Lanes());
+          return hn::Set(d, of_rows != nullptr ? of_rows[row + i] : 1.0f);
+        };
+        AddExactly(hn::Mul(sums[i][j], scale(c.column_factor, c.row_factor)),
+                   scale(c.column_decay, c.row_decay), to[i] + j * Lanes(),
+                   to[i] + rest + j * Lanes());
       }
     }
   }
@@ -112,7 +115,7 @@ void Multiply(const Operand& a, const float* b, int64_t b_step, int64_t rows, in
     for (; vector < vectors; ++vector)
       MultiplyPanel<1>(a_block, b_block, b_step, rows, block, part, vector * Lanes());
     if (part.mode == ResultMode::kStore) part.mode = ResultMode::kAdd;
-    part.column_decay = nullptr;  // C decays once, with the first part
+    part.column_decay = part.row_decay = nullptr;  // C decays once, with the first part
   }
 }
 

@@ -30,7 +30,7 @@ struct Operand {
 enum class ResultMode {
   kStore,
   kAdd,
-  kAddExactly,  // data + rest ← decay·(data + rest) + product
+  kAddExactly,  // data + rest ← decay·(data + rest) + factor·product
 };
 
 struct Result {
@@ -40,6 +40,9 @@ struct Result {
   float* rest = nullptr;                // for kAddExactly, laid out like data
   const float* column_decay = nullptr;  // for kAddExactly; null: 1
   const float* bias = nullptr;          // for kStore: added to every row; null: none
+  // For kAddExactly, in place of column_decay: one number per row; and the factor of the product,
+  // per column or per row. Null: 1.
+  const float *row_decay = nullptr, *column_factor = nullptr, *row_factor = nullptr;
 };
 
 }  // namespace favor::kernels::cpu

@@ -79,8 +79,11 @@ RowCounts AppendFew(const LinearHead& head, RowRange range, const PrefixState& s
   AppendedRows keys(head.features, range.count(), state.value_dim, /*backward=*/false,
                     head.context);
   RowCounts counts;
-  counts.unusable = keys.LoadKeys(head.keys, range.begin, range.end);
+  RowDecay decay(range.count());
+  decay.Load(head.keys, range.begin, range.end);
+  counts.unusable = keys.LoadKeys(head.keys, range.begin, range.end, &decay);
   if (keys.tokens() == 0) return counts;
+  if (decay.forgets()) state.Forget(decay.first() + decay.total());
   keys.FindMaximum(state.c);
   keys.Weigh();
   for (int64_t r = 0; r < state.width; ++r) {
@@ -138,9 +141,13 @@ RowCounts AppendOnTarget(const LinearHead& head, RowRange range, const PrefixSta
   AppendedRows keys(head.features, std::min(kKeyPanel, range.count()), state.value_dim,
                     /*backward=*/false, head.context);
   SumState sums(state, SumState::Layout::kByFeature, head.context);
+  RowDecay decay(std::min(kKeyPanel, range.count()));
   RowCounts counts;
   for (int64_t first = range.begin; first < range.end; first += kKeyPanel) {
-    counts.unusable += keys.LoadKeys(head.keys, first, std::min(range.end, first + kKeyPanel));
+    const int64_t last = std::min(range.end, first + kKeyPanel);
+    decay.Load(head.keys, first, last);
+    counts.unusable += keys.LoadKeys(head.keys, first, last, &decay);
+    if (decay.forgets()) sums.Forget(decay.first() + decay.total());
     sums.Append(keys);
   }
   sums.CopyTo(state);
@@ -190,15 +197,20 @@ class CausalPass {
         value_step_(RowStep(state.value_dim)),
         product_step_(RowStep(max_rows)),
         queries_(head.features, max_rows, head.context),
-        keys_(head.features, max_rows, state.value_dim, /*backward=*/false, head.context),
+        keys_(head.features, max_rows, state.value_dim, /*backward=*/false, head.context,
+              head.keys.log_decay != nullptr),
+        decay_(max_rows),
         sums_(state, SumState::Layout::kByFeature, head.context),
         decayed_z_(static_cast<size_t>(PaddedColumns(head.features.width))),
         numerators_(head.context, max_rows * value_step_),
         products_(head.context, max_rows * product_step_) {}
 
-  RowCounts Run(int64_t begin, int64_t end) {
+  // `decayed`: ℓ of the first row has acted on the state already.
+  RowCounts Run(int64_t begin, int64_t end, bool decayed = false) {
     const int64_t count = end - begin;
     RowCounts counts;
+    decay_.Load(head_.keys, begin, end);
+    if (decay_.forgets() && !decayed) sums_.Forget(decay_.first());
     counts.unusable =
         queries_.Load(head_.queries, begin, end) + keys_.LoadKeys(head_.keys, begin, end);
     if (keys_.tokens() == 0 && sums_.IsEmpty()) {
@@ -206,6 +218,10 @@ class CausalPass {
       return counts;
     }
     keys_.FindMaximum(sums_.c());
+    if (decay_.forgets()) {
+      keys_.FindEnd(decay_);
+      if (count > 1 && keys_.EndIsFar()) return Halves(begin, end);
+    }
     keys_.Weigh();
     sums_.FindDecay(keys_.maximum());
     for (size_t r = 0; r < decayed_z_.size(); ++r)
@@ -217,19 +233,21 @@ class CausalPass {
     // A query sees keys up to itself.
     for (int64_t row = 0; row < count; ++row) {
       float* products = products_.data() + row * product_step_;
+      if (decay_.forgets()) DecayRow(row, products);
       float sum = 0;
       for (int64_t key = 0; key <= row; ++key) sum += products[key];
       std::fill(products + row + 1, products + std::min(count, StripEnd(row)), 0.0f);
       queries_.Denominator(row) += sum;
     }
-    if (count > 1 && SomeRowIsLost()) {
-      const int64_t middle = begin + count / 2;
-      RowCounts first = Run(begin, middle);
-      return first += Run(middle, end);
-    }
+    if (count > 1 && SomeRowIsLost()) return Halves(begin, end);
     sums_.Raise(keys_.maximum());
     Multiply({q.Weights(0), q.step(), 1}, sums_.s(), sums_.step(), count, value_dim_,
              head_.features.width, {numerators_.data(), value_step_});
+    for (int64_t row = 0; row < count && decay_.forgets(); ++row) {
+      const auto kept = static_cast<float>(std::exp(decay_.UpTo(row)));
+      float* numerator = numerators_.data() + row * value_step_;
+      for (int64_t v = 0; v < value_step_; ++v) numerator[v] *= kept;
+    }
     for (int64_t row = 0; row < count; row = StripEnd(row)) {
       const int64_t last = std::min(count, StripEnd(row));
       Multiply({products_.data() + row * product_step_, product_step_, 1}, keys_.values(),
@@ -248,13 +266,32 @@ class CausalPass {
           [&]() { return queries_.LogScale(head_.queries, begin, row); },
           numerators_.data() + row * value_step_, queries_.Denominator(row));
     }
-    sums_.Add(keys_);
+    if (decay_.forgets()) {
+      sums_.Add(keys_, decay_);
+    } else {
+      sums_.Add(keys_);
+    }
     return counts;
   }
 
   void CopyTo(const PrefixState& state) const { sums_.CopyTo(state); }
 
  private:
+  // The chunk again, as two; ℓ of its first row has acted on the state.
+  RowCounts Halves(int64_t begin, int64_t end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    RowCounts counts = Run(begin, middle, /*decayed=*/true);
+    return counts += Run(middle, end);
+  }
+
+  // What row `row` still knows: of the state, and of each key of the chunk up to itself.
+  void DecayRow(int64_t row, float* products) {
+    const double until = decay_.UpTo(row);
+    queries_.Denominator(row) *= static_cast<float>(std::exp(until));
+    for (int64_t key = 0; key < row; ++key)
+      products[key] *= vector_math::Exp(static_cast<float>(until - decay_.UpTo(key)));
+  }
+
   // Rows of the triangle are multiplied in strips.
   static int64_t StripEnd(int64_t row) { return (row / 24 + 1) * 24; }
 
@@ -267,6 +304,8 @@ class CausalPass {
     const float decay = sums_.decay()[0];
     float reach = seen == 0 || decay == 0 ? -INFINITY : std::log(decay);
     for (int64_t row = 0; row < keys_.count(); ++row) {
+      if (row > 0 && decay_.forgets())
+        reach += static_cast<float>(decay_.UpTo(row) - decay_.UpTo(row - 1));
       if (keys_.Exists(row)) {
         ++seen;
         reach = std::max(reach, keys_.LogWeight(row));
@@ -285,6 +324,7 @@ class CausalPass {
   int64_t value_dim_, value_step_, product_step_;
   WeighedQueries queries_;
   AppendedRows keys_;
+  RowDecay decay_;
   SumState sums_;
   AlignedVector<float> decayed_z_;
   Scratch<float> numerators_, products_;

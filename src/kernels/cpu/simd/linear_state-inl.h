@@ -27,6 +27,39 @@ namespace favor::kernels::cpu::HWY_NAMESPACE {
 // A state's c stays where it is while exponents exceed it by no more than this: weights of a few
 // dozen are as good as 1, and sums are rescaled less often.
 constexpr float kSlack = 4;
+// The most that a c may fall within a chunk, by forgetting: weights were computed relative to the
+// c before.
+constexpr double kLargestFall = 40;
+
+// What keys make those before them forget, in a range of rows. ℓ of the first row acts only on what
+// is before the range: sums inside the range begin behind it, so that a jump there costs nothing.
+class RowDecay {
+ public:
+  explicit RowDecay(int64_t max_rows) : sums_(static_cast<size_t>(max_rows)) {}
+
+  void Load(const HeadKeys& keys, int64_t begin, int64_t end) {
+    forgets_ = keys.log_decay != nullptr;
+    if (!forgets_) return;
+    first_ = keys.LogDecay(begin);
+    total_ = 0;
+    for (int64_t row = begin; row < end; ++row) {
+      if (row > begin) total_ += keys.LogDecay(row);
+      sums_[static_cast<size_t>(row - begin)] = total_;
+    }
+  }
+
+  bool forgets() const { return forgets_; }
+  double first() const { return first_; }
+  double total() const { return total_; }  // Λ
+  // P_t, from the row after the first up to this one.
+  double UpTo(int64_t row) const { return sums_[static_cast<size_t>(row)]; }
+  double Behind(int64_t row) const { return total_ - UpTo(row); }
+
+ private:
+  bool forgets_ = false;
+  double first_ = 0, total_ = 0;
+  std::vector<double> sums_;
+};
 
 // Rows whose features, times values, are summed into a state: keys with their values, or (in the
 // backward pass) queries with gradients. Row i has the exponent E_ir + shift_i, the value row
@@ -34,22 +67,29 @@ constexpr float kSlack = 4;
 // stored after the last element of the value row.
 class AppendedRows {
  public:
+  // `forgets`: FindEnd may be called.
   AppendedRows(const HeadFeatures& head, int64_t max_rows, int64_t value_dim, bool backward,
-               const Context& context)
+               const Context& context, bool forgets = false)
       : head_(head),
         panel_(head, (max_rows + 3) / 4 * 4, backward, context),
         value_dim_(value_dim),
         value_step_(RowStep(value_dim)),
         values_(context, (max_rows + 3) / 4 * 4 * value_step_),
+        end_values_(context, forgets ? max_rows * value_step_ : 1),
         shift_(static_cast<size_t>(max_rows)),
         multiple_(shift_.size()),
         exists_(shift_.size()),
+        end_weight_(shift_.size()),
+        end_shift_(shift_.size()),
         maximum_(static_cast<size_t>(head.width)),
+        end_(maximum_.size()),
         largest_(static_cast<size_t>(PaddedColumns(head.width))),
         sums_(largest_.size()) {}
 
-  // LoadKeys and LoadQueries return the number of unusable rows.
-  int64_t LoadKeys(const HeadKeys& rows, int64_t begin, int64_t end) {
+  // LoadKeys and LoadQueries return the number of unusable rows. Exponents of keys are those behind
+  // the last row if `decay` is given.
+  int64_t LoadKeys(const HeadKeys& rows, int64_t begin, int64_t end,
+                   const RowDecay* decay = nullptr) {
     count_ = end - begin;
     next_ = end;
     source_ = &rows.keys;
@@ -63,7 +103,9 @@ class AppendedRows {
       SetMultiple(row, 1);
       unusable += usable ? 0 : 1;
     }
-    SetShifts([&](int64_t row) { return panel_.NormTerm(row); });
+    SetShifts([&](int64_t row) {
+      return panel_.NormTerm(row) + (decay != nullptr && decay->forgets() ? decay->Behind(row) : 0);
+    });
     return unusable;
   }
 
@@ -98,6 +140,42 @@ class AppendedRows {
     }
   }
 
+  // The c that the state must have behind these rows, found like the maximum, and what each row
+  // counts by then; before Weigh.
+  void FindEnd(const RowDecay& decay) {
+    for (int64_t row = 0; row < count_; ++row) {
+      const auto i = static_cast<size_t>(row);
+      const auto behind = static_cast<float>(decay.Behind(row));
+      end_shift_[i] = shift_[i] + behind;
+      end_weight_[i] = std::exp(behind);
+    }
+    std::fill(largest_.begin(), largest_.end(), -INFINITY);
+    panel_.FindLargest(count_, exists_.data(), end_shift_.data(), largest_.data());
+    for (size_t r = 0; r < end_.size(); ++r) {
+      const double largest = static_cast<double>(largest_[r]) + base_ + panel_.offset()[r],
+                   c = maximum_[r] + decay.total();
+      end_[r] = largest > c + kSlack ? largest : c;
+    }
+  }
+  // Whether some c falls so far that weights relative to the maximum have lost their digits.
+  bool EndIsFar() const {
+    for (size_t r = 0; r < end_.size(); ++r) {
+      if (maximum_[r] - end_[r] > kLargestFall) return true;
+    }
+    return false;
+  }
+  const std::vector<double>& end() const { return end_; }
+  // The values of rows times what they count behind the last row; after FindEnd.
+  const float* EndValues() {
+    for (int64_t row = 0; row < count_; ++row) {
+      const float weight = end_weight_[static_cast<size_t>(row)];
+      const float* HWY_RESTRICT from = Value(row);
+      float* HWY_RESTRICT to = end_values_.data() + row * value_step_;
+      for (int64_t v = 0; v < value_step_; ++v) to[v] = weight * from[v];
+    }
+    return end_values_.data();
+  }
+
   // Sets the maximum to sign·c: weights will be relative to it.
   void SetMaximum(double sign, std::span<const double> c) {
     for (size_t r = 0; r < maximum_.size(); ++r) maximum_[r] = sign * c[r];
@@ -115,7 +193,8 @@ class AppendedRows {
     return false;
   }
 
-  // Weights relative to the maximum, and their sums Σ_i multiple_i w_ir.
+  // Weights relative to the maximum, and their sums Σ_i multiple_i w_ir, times what each row counts
+  // behind the last.
   void Weigh(float limit = kSlack) {
     panel_.SetFeatureShift(maximum_, -1, -base_);
     std::fill(sums_.begin(), sums_.end(), 0.0f);
@@ -126,8 +205,8 @@ class AppendedRows {
         panel_.ClearWeights(row);
         continue;
       }
-      panel_.WeighAndSum(row, shift_[static_cast<size_t>(row)], limit,
-                         multiple_[static_cast<size_t>(row)], sums_.data());
+      const auto i = static_cast<size_t>(row);
+      panel_.WeighAndSum(row, shift_[i], limit, multiple_[i] * end_weight_[i], sums_.data());
     }
   }
 
@@ -166,6 +245,7 @@ class AppendedRows {
   void SetShifts(const Shift& shift) {
     base_ = -INFINITY;
     tokens_ = 0;
+    std::fill_n(end_weight_.begin(), count_, 1.0f);
     for (int64_t row = 0; row < count_; ++row) {
       if (!Exists(row)) continue;
       ++tokens_;
@@ -181,11 +261,12 @@ class AppendedRows {
   const HeadFeatures& head_;
   FeaturePanel panel_;
   int64_t value_dim_, value_step_;
-  Scratch<float> values_;  // [rows, value_step]
+  Scratch<float> values_, end_values_;  // [rows, value_step]
   AlignedVector<float> shift_, multiple_;
   std::vector<char> exists_;
+  AlignedVector<float> end_weight_, end_shift_;
   double base_ = 0;
-  std::vector<double> maximum_;
+  std::vector<double> maximum_, end_;
   AlignedVector<float> largest_, sums_;
   int64_t count_ = 0, tokens_ = 0;
   // The next rows are likely to come from here: they are prefetched.
@@ -214,7 +295,9 @@ class SumState {
         z_(from.z.begin(), from.z.end()),
         z_f32_(static_cast<size_t>(PaddedColumns(width_)), 0.0f),
         decay_(z_f32_.size(), 1.0f),
-        tokens_(static_cast<int64_t>(*from.tokens)) {
+        factor_(decay_.size(), 1.0f),
+        tokens_(static_cast<int64_t>(*from.tokens)),
+        log_decay_(*from.log_decay) {
     std::fill_n(memory_.data(), 2 * size_, 0.0f);
     for (int64_t r = 0; r < width_ && !from.IsEmpty(); ++r) {
       const double* HWY_RESTRICT values = from.s + r * value_dim_;
@@ -239,6 +322,7 @@ class SumState {
     std::ranges::copy(c_, to.c.begin());
     std::ranges::copy(z_, to.z.begin());
     *to.tokens = static_cast<double>(tokens_);
+    *to.log_decay = log_decay_;
     for (int64_t r = 0; r < width_; ++r) {
       double* HWY_RESTRICT values = to.s + r * value_dim_;
       const int64_t first = layout_ == Layout::kByFeature ? r * step_ : r;
@@ -279,6 +363,41 @@ class SumState {
         Scale(v * step_, PaddedColumns(width_), decay_.data(), 0);
     }
     c_ = maximum;
+    RefreshZ();
+  }
+
+  // Everything so far counts e^more times what it counted.
+  void Forget(double more) {
+    for (double& c : c_) c += more;
+    log_decay_ += more;
+  }
+
+  // Adds rows whose weights are relative to c, and which forget: c becomes their end.
+  void Add(AppendedRows& rows, const RowDecay& decay) {
+    const FeaturePanel& panel = rows.panel();
+    for (int64_t r = 0; r < width_; ++r) {
+      const auto i = static_cast<size_t>(r);
+      const double fall = c_[i] - rows.end()[i], factor = std::exp(fall),
+                   kept = std::exp(fall + decay.total());
+      factor_[i] = static_cast<float>(factor);
+      decay_[i] = static_cast<float>(kept);
+      z_[i] = kept * z_[i] + factor * rows.sums()[i];
+    }
+    Result result{s(), step_, ResultMode::kAddExactly, rest()};
+    if (layout_ == Layout::kByFeature) {
+      result.row_decay = decay_.data();
+      result.row_factor = factor_.data();
+      Multiply({panel.Weights(0), 1, panel.step()}, rows.EndValues(), rows.value_step(), width_,
+               value_dim_, rows.count(), result);
+    } else {
+      result.column_decay = decay_.data();
+      result.column_factor = factor_.data();
+      Multiply({rows.EndValues(), 1, rows.value_step()}, panel.Weights(0), panel.step(), value_dim_,
+               width_, rows.count(), result);
+    }
+    c_ = rows.end();
+    log_decay_ += decay.total();
+    tokens_ += rows.tokens();
     RefreshZ();
   }
 
@@ -336,9 +455,10 @@ class SumState {
   int64_t width_, value_dim_, step_, size_;
   Scratch<float> memory_;
   std::vector<double> c_, z_;
-  AlignedVector<float> z_f32_, decay_;
+  AlignedVector<float> z_f32_, decay_, factor_;
   bool any_decay_ = false;
   int64_t tokens_;
+  double log_decay_;
 };
 
 }  // namespace favor::kernels::cpu::HWY_NAMESPACE
