@@ -154,11 +154,16 @@ RowCounts AppendQueriesOnTarget(const LinearHead& head, const HeadGradients& gra
   AppendedRows rows(head.features, std::min(kPanelRows, range.count()), adjoint.value_dim,
                     /*backward=*/false, head.context);
   SumState sums(adjoint, SumState::Layout::kByFeature, head.context);
+  RowDecay decay(std::min(kPanelRows, range.count()));
   RowCounts counts;
-  for (int64_t first = range.begin; first < range.end; first += kPanelRows) {
-    counts.unusable +=
-        rows.LoadQueries(head.queries, gradients, first, std::min(range.end, first + kPanelRows));
+  for (int64_t last = range.end; last > range.begin;) {
+    const int64_t first = std::max(range.begin, last - kPanelRows);
+    decay.Load(head.keys, first, last);
+    counts.unusable += rows.LoadQueries(head.queries, gradients, first, last, &decay);
+    if (decay.forgets()) sums.Forget(decay.total());
     sums.Append(rows);
+    if (decay.forgets()) sums.Forget(decay.first());
+    last = first;
   }
   sums.CopyTo(adjoint);
   return counts;
@@ -174,22 +179,29 @@ class CausalGradients {
         gradients_(gradients),
         width_(state.width),
         value_dim_(state.value_dim),
-        queries_(head.features, max_rows, state.value_dim, /*backward=*/true, head.context),
-        keys_(head.features, max_rows, state.value_dim, /*backward=*/true, head.context),
+        queries_(head.features, max_rows, state.value_dim, /*backward=*/true, head.context,
+                 head.keys.log_decay != nullptr),
+        keys_(head.features, max_rows, state.value_dim, /*backward=*/true, head.context,
+              head.keys.log_decay != nullptr),
+        decay_(max_rows),
         sums_(state, SumState::Layout::kByValue, head.context),
         tiles_(head, (max_rows + 3) / 4 * 4, state.value_dim) {}
 
-  // Gradients of queries; the state of keys moves forward.
-  RowCounts Forwards(int64_t begin, int64_t end) {
+  // Gradients of queries; the state of keys moves forward. `decayed`: ℓ of the first row has acted
+  // on the state already.
+  RowCounts Forwards(int64_t begin, int64_t end, bool decayed = false) {
     const int64_t count = end - begin;
     RowCounts counts;
     counts.unusable = Load(begin, end);
+    if (decay_.forgets() && !decayed) sums_.Forget(decay_.first());
     if (keys_.tokens() > 0 || !sums_.IsEmpty()) {
       keys_.FindMaximum(sums_.c());
       queries_.SetMaximum(-1, keys_.maximum());
-      if (count > 1 && queries_.AnyWeightBeyond(kLargestExponent)) {
+      if (decay_.forgets()) keys_.FindEnd(decay_, Sweep::kForwards);
+      if (count > 1 && (queries_.AnyWeightBeyond(kLargestExponent) ||
+                        (decay_.forgets() && keys_.EndIsFar()))) {
         const int64_t middle = begin + count / 2;
-        RowCounts first = Forwards(begin, middle);
+        RowCounts first = Forwards(begin, middle, /*decayed=*/true);
         return first += Forwards(middle, end);
       }
       keys_.Weigh();
@@ -197,12 +209,12 @@ class CausalGradients {
       sums_.Raise(keys_.maximum());
       counts.unusable += Beyond(head_, queries_, gradients_);
       queries_.Weigh(kWeightLimit);
-      ReadState(queries_, count);
+      ReadState(queries_, count, Sweep::kBackwards);
       ValueProducts(count);
       AddLower(tiles_.products, tiles_.product_step, keys_.panel().Weights(0), keys_.panel().step(),
                count, width_, tiles_.grad_weights, tiles_.weight_step);
       queries_.panel().Backward(count, tiles_.grad_weights, tiles_.grad_x, tiles_.x_step);
-      sums_.Add(keys_);
+      Add(keys_);
     } else {
       std::fill_n(tiles_.grad_x, count * tiles_.x_step, 0.0f);
     }
@@ -219,7 +231,9 @@ class CausalGradients {
     if (queries_.tokens() > 0 || !sums_.IsEmpty()) {
       queries_.FindMaximum(sums_.c());
       keys_.SetMaximum(-1, queries_.maximum());
-      if (count > 1 && keys_.AnyWeightBeyond(kLargestExponent)) {
+      if (decay_.forgets()) queries_.FindEnd(decay_, Sweep::kBackwards);
+      if (count > 1 && (keys_.AnyWeightBeyond(kLargestExponent) ||
+                        (decay_.forgets() && queries_.EndIsFar()))) {
         const int64_t middle = begin + count / 2;
         RowCounts last = Backwards(middle, end);
         return last += Backwards(begin, middle);
@@ -232,21 +246,24 @@ class CausalGradients {
       const FeaturePanel &q = queries_.panel(), &k = keys_.panel();
       MultiplyRows(k.Weights(0), k.step(), sums_.s(), sums_.step(), count, value_dim_, k.padded(),
                    /*lower=*/false, tiles_.grad_value, tiles_.value_step);
+      DecayRows(Sweep::kForwards, count, value_dim_, tiles_.grad_value, tiles_.value_step);
       LowerProducts(q.Weights(0), q.step(), k.Weights(0), k.step(), count, q.padded(),
                     tiles_.weight_products, tiles_.product_step);
+      DecayProducts(count, tiles_.weight_products);
       AddLowerTranspose(tiles_.weight_products, tiles_.product_step, queries_.values(),
                         queries_.value_step(), count, value_dim_, tiles_.grad_value,
                         tiles_.value_step);
-      ReadState(keys_, count);
+      ReadState(keys_, count, Sweep::kForwards);
       ValueProducts(count);
       AddLowerTranspose(tiles_.products, tiles_.product_step, q.Weights(0), q.step(), count, width_,
                         tiles_.grad_weights, tiles_.weight_step);
       k.Backward(count, tiles_.grad_weights, tiles_.grad_x, tiles_.x_step);
-      sums_.Add(queries_);
+      Add(queries_);
     } else {
       std::fill_n(tiles_.grad_x, count * tiles_.x_step, 0.0f);
       std::fill_n(tiles_.grad_value, count * tiles_.value_step, 0.0f);
     }
+    if (decay_.forgets()) sums_.Forget(decay_.first());
     counts.unusable += StoreGradient(gradients_.grad_keys, begin, count, tiles_.grad_x,
                                      tiles_.x_step, head_.keys.sqrt_scale, gradients_.add_to_keys);
     counts.unusable += StoreGradient(gradients_.grad_values, begin, count, tiles_.grad_value,
@@ -258,26 +275,55 @@ class CausalGradients {
 
  private:
   int64_t Load(int64_t begin, int64_t end) {
+    decay_.Load(head_.keys, begin, end);
     return queries_.LoadQueries(head_.queries, gradients_, begin, end) +
            keys_.LoadKeys(head_.keys, begin, end);
   }
 
-  // grad_weights = [values, multiple]·[S, z]ᵀ
-  void ReadState(const AppendedRows& rows, int64_t count) {
+  // grad_weights = [values, multiple]·[S, z]ᵀ, where `sweep` leads from a row to the state.
+  void ReadState(const AppendedRows& rows, int64_t count, Sweep sweep) {
     Multiply({rows.values(), rows.value_step(), 1}, sums_.s(), sums_.step(), count, width_,
              value_dim_ + 1, {tiles_.grad_weights, tiles_.weight_step});
+    DecayRows(sweep, count, width_, tiles_.grad_weights, tiles_.weight_step);
   }
 
-  // products[i, j] = dO_i·v_j + δ_i
+  // products[i, j] = (dO_i·v_j + δ_i)·e^{P_i − P_j}
   void ValueProducts(int64_t count) {
     LowerProducts(queries_.values(), queries_.value_step(), keys_.values(), keys_.value_step(),
                   count, value_dim_ + 1, tiles_.products, tiles_.product_step);
+    DecayProducts(count, tiles_.products);
+  }
+
+  // What rows and the state forget of each other.
+  void DecayRows(Sweep sweep, int64_t count, int64_t columns, float* rows, int64_t step) const {
+    for (int64_t row = 0; row < count && decay_.forgets(); ++row) {
+      const auto kept = static_cast<float>(std::exp(decay_.ToEnd(sweep, row)));
+      float* HWY_RESTRICT at = rows + row * step;
+      for (int64_t i = 0; i < columns; ++i) at[i] *= kept;
+    }
+  }
+  // What query i forgets of key j.
+  void DecayProducts(int64_t count, float* products) const {
+    for (int64_t row = 0; row < count && decay_.forgets(); ++row) {
+      float* HWY_RESTRICT line = products + row * tiles_.product_step;
+      for (int64_t key = 0; key < row; ++key)
+        line[key] *= vector_math::Exp(static_cast<float>(decay_.UpTo(row) - decay_.UpTo(key)));
+    }
+  }
+
+  void Add(AppendedRows& rows) {
+    if (decay_.forgets()) {
+      sums_.Add(rows, decay_);
+    } else {
+      sums_.Add(rows);
+    }
   }
 
   const LinearHead& head_;
   const HeadGradients& gradients_;
   int64_t width_, value_dim_;
   AppendedRows queries_, keys_;
+  RowDecay decay_;
   SumState sums_;
   GradientTiles tiles_;
 };

@@ -219,7 +219,7 @@ class CausalPass {
     }
     keys_.FindMaximum(sums_.c());
     if (decay_.forgets()) {
-      keys_.FindEnd(decay_);
+      keys_.FindEnd(decay_, Sweep::kForwards);
       if (count > 1 && keys_.EndIsFar()) return Halves(begin, end);
     }
     keys_.Weigh();

@@ -31,6 +31,10 @@ constexpr float kSlack = 4;
 // c before.
 constexpr double kLargestFall = 40;
 
+// Which way a state moves: keys are added to a prefix, which counts up to its last row; in the
+// backward pass queries are added to an adjoint, which counts from its first row.
+enum class Sweep { kForwards, kBackwards };
+
 // What keys make those before them forget, in a range of rows. ℓ of the first row acts only on what
 // is before the range: sums inside the range begin behind it, so that a jump there costs nothing.
 class RowDecay {
@@ -54,6 +58,10 @@ class RowDecay {
   // P_t, from the row after the first up to this one.
   double UpTo(int64_t row) const { return sums_[static_cast<size_t>(row)]; }
   double Behind(int64_t row) const { return total_ - UpTo(row); }
+  // From a row to where the state will be.
+  double ToEnd(Sweep sweep, int64_t row) const {
+    return sweep == Sweep::kForwards ? Behind(row) : UpTo(row);
+  }
 
  private:
   bool forgets_ = false;
@@ -86,8 +94,8 @@ class AppendedRows {
         largest_(static_cast<size_t>(PaddedColumns(head.width))),
         sums_(largest_.size()) {}
 
-  // LoadKeys and LoadQueries return the number of unusable rows. Exponents of keys are those behind
-  // the last row if `decay` is given.
+  // LoadKeys and LoadQueries return the number of unusable rows. If `decay` is given, exponents are
+  // those behind the last key, or before the first query.
   int64_t LoadKeys(const HeadKeys& rows, int64_t begin, int64_t end,
                    const RowDecay* decay = nullptr) {
     count_ = end - begin;
@@ -110,7 +118,7 @@ class AppendedRows {
   }
 
   int64_t LoadQueries(const HeadQueries& rows, const HeadGradients& gradients, int64_t begin,
-                      int64_t end) {
+                      int64_t end, const RowDecay* decay = nullptr) {
     count_ = end - begin;
     next_ = end;
     source_ = &rows.queries;
@@ -124,7 +132,8 @@ class AppendedRows {
     }
     SetShifts([&](int64_t row) {
       return panel_.NormTerm(row) + 2 * head_.log_normalizer + rows.MeanShift(begin + row) -
-             gradients.log_sum[begin + row];
+             gradients.log_sum[begin + row] +
+             (decay != nullptr && decay->forgets() ? decay->UpTo(row) : 0);
     });
     return unusable;
   }
@@ -140,12 +149,12 @@ class AppendedRows {
     }
   }
 
-  // The c that the state must have behind these rows, found like the maximum, and what each row
-  // counts by then; before Weigh.
-  void FindEnd(const RowDecay& decay) {
+  // The c that the state must have once it has moved over these rows, found like the maximum, and
+  // what each row counts by then; before Weigh.
+  void FindEnd(const RowDecay& decay, Sweep sweep) {
     for (int64_t row = 0; row < count_; ++row) {
       const auto i = static_cast<size_t>(row);
-      const auto behind = static_cast<float>(decay.Behind(row));
+      const auto behind = static_cast<float>(decay.ToEnd(sweep, row));
       end_shift_[i] = shift_[i] + behind;
       end_weight_[i] = std::exp(behind);
     }
