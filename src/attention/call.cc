@@ -282,6 +282,9 @@ Call CheckCall(const AttentionInputs& inputs, const AttentionOptions& options,
       Throw(ErrorCode::kInvalidOption, "log_decay",
             "given to {}{} attention, expected causal linear attention",
             problem.causal ? "causal " : "", call.kind.name());
+    if (!options.reference && context.device().type != DeviceType::kCpu)
+      Throw(ErrorCode::kUnavailable, "log_decay",
+            "given to kernels on a GPU, which do not forget in this version: expected the CPU");
     call.log_decay = ExpandLogDecay(options.log_decay, problem);
     problem.log_decay = std::as_const(call.log_decay).view();
   }

@@ -52,8 +52,8 @@ StateTensors StateTensors::Clone() const {
 }
 
 void MergeInto(const PrefixState& later, const PrefixState& state) {
-  if (later.IsEmpty()) return;
   if (*later.log_decay != 0) state.Forget(*later.log_decay);
+  if (later.IsEmpty()) return;
   for (int64_t r = 0; r < state.width; ++r) {
     const auto i = static_cast<size_t>(r);
     const double c = std::max(state.c[i], later.c[i]);

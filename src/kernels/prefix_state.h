@@ -43,9 +43,9 @@ struct PrefixState {
 
 // States of many heads, in the memory of one device.
 struct PrefixStates {
-  View tokens;  // f64 [groups], whole numbers
-  View c, z;    // f64 [groups, width]
-  View s;       // f64 [groups, width, value_dim]
+  View tokens;     // f64 [groups], whole numbers
+  View c, z;       // f64 [groups, width]
+  View s;          // f64 [groups, width, value_dim]
   View log_decay;  // f64 [groups]
 
   bool empty() const { return tokens.empty(); }

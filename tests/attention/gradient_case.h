@@ -110,7 +110,7 @@ inline double RelativeError(const Tensor& got, const Tensor& want) {
   return LargestDifference(got, want) / std::max(Largest(want), 1e-30);
 }
 
-// Compares all three gradients, each relative to its largest element; absolutely if all are 0.
+// Compares all gradients, each relative to its largest element; absolutely if all are 0.
 inline void ExpectNear(const AttentionGradients& got, const AttentionGradients& want, double bound,
                        const std::string& where = "") {
   const auto check = [&](const Tensor& a, const Tensor& b, const char* name) {
@@ -119,6 +119,7 @@ inline void ExpectNear(const AttentionGradients& got, const AttentionGradients& 
   check(got.q, want.q, "q");
   check(got.k, want.k, "k");
   check(got.v, want.v, "v");
+  if (!want.log_decay.empty()) check(got.log_decay, want.log_decay, "log_decay");
 }
 
 // The gradients of the reference against central differences, in double.

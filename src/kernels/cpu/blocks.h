@@ -17,18 +17,19 @@ struct Blocks {
   // Rows of a block; more if that many blocks would exceed kMost or kStateBytes.
   static constexpr int64_t kLeastRows = 1024, kMostRows = 4096;
   static constexpr int64_t kPieces = 16;            // enough pieces of work to keep threads busy
-  static constexpr int64_t kMost = 64;              // at most so many blocks of a sequence
+  static constexpr int64_t kMost = 256;             // at most so many blocks of a sequence
   static constexpr int64_t kStateBytes = 32 << 20;  // at most, for all states alive at a time
   // With this many heads threads are busy anyway: a causal sequence is then not cut, which saves a
   // third of its work.
   static constexpr int64_t kManyGroups = 8;
 
-  Blocks(int64_t length, bool causal, int64_t groups, int64_t state_bytes) {
+  // `most_rows`: longer sequences are cut in any case.
+  Blocks(int64_t length, bool causal, int64_t groups, int64_t state_bytes, int64_t most_rows) {
     // Bidirectional blocks cost little: as many as give enough pieces of work over all heads.
     // Causal ones cost extra work: they are cut only if heads are few.
     const int64_t wanted = causal ? kLeastRows * groups : length * groups / kPieces;
     const int64_t least = std::clamp(wanted, kLeastRows, kMostRows);
-    const bool cut = length > least && !(causal && groups >= kManyGroups);
+    const bool cut = length > least && !(causal && groups >= kManyGroups && length <= most_rows);
     const int64_t most = std::clamp<int64_t>(kStateBytes / state_bytes, 1, kMost);
     rows = cut ? std::max(least, (length + most - 1) / most) : length;
     count = (length + rows - 1) / rows;

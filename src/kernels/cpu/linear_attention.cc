@@ -101,7 +101,8 @@ void LinearAttention(const LinearArguments& a, const Context& context) {
     return;
   }
   const int64_t state_bytes = PrefixState::Bytes(a.heads.features.width(), problem.value_dim);
-  const Blocks blocks(problem.key_length, problem.causal, problem.Groups(), state_bytes);
+  const Blocks blocks(problem.key_length, problem.causal, problem.Groups(), state_bytes,
+                      /*most_rows=*/problem.key_length);
   const int64_t at_a_time =
       std::max<int64_t>(1, Blocks::kStateBytes / (blocks.count * state_bytes));
   for (int64_t first = 0; first < problem.Groups(); first += at_a_time) {

@@ -2,7 +2,10 @@
 #include "kernels/linear_attention_backward.h"
 
 #include <algorithm>
+#include <cmath>
+#include <vector>
 
+#include "core/element.h"
 #include "core/parallel.h"
 #include "kernels/centring_gradients.h"
 #include "kernels/cpu/blocks.h"
@@ -12,6 +15,23 @@ namespace favor::kernels::cpu {
 namespace {
 
 constexpr int64_t kKeyRows = 1536;  // rows of a key task: a multiple of the kernel's panel
+// Gradients of ℓ are sums over the rows of a block: over more rows, what is rounded off adds up.
+constexpr int64_t kMostScanned = 8192;
+
+// The gradient of a number added to the logarithm of what each query of `adjoint` sees of each key
+// of `state`.
+double Between(const PrefixState& state, const PrefixState& adjoint) {
+  if (state.IsEmpty() || adjoint.IsEmpty()) return 0;
+  double total = 0;
+  for (int64_t r = 0; r < state.width; ++r) {
+    const auto i = static_cast<size_t>(r);
+    const double *s = state.s + r * state.value_dim, *t = adjoint.s + r * state.value_dim;
+    double sum = state.z[i] * adjoint.z[i];
+    for (int64_t v = 0; v < state.value_dim; ++v) sum += s[v] * t[v];
+    total += sum * std::exp(state.c[i] + adjoint.c[i]);
+  }
+  return total;
+}
 
 // Groups begin … end − 1 of one turn.
 class TurnGroups {
@@ -86,12 +106,41 @@ class TurnGroups {
         ScanStates(adjoints.views().Range(at, blocks.count), Side::kAfter);
       }
     });
-    return counts += SumPieces(context_, count_ * blocks.count * 2, [&](int64_t piece) {
-             const int64_t job = piece / 2, index = job / blocks.count;
-             const RowRange range = blocks.Rows(job % blocks.count, length);
-             if (piece % 2 == 0)
-               return CausalQueryGradients(Head(index), Rows(index), range, states.views().At(job));
-             return CausalKeyGradients(Head(index), Rows(index), range, adjoints.views().At(job));
+    // Gradients of numbers added to all exponents of a row. Those of queries are 0 if normalised.
+    const bool forgets = !arguments_.call.grad_log_decay.empty();
+    const auto size = static_cast<size_t>(count_ * length);
+    std::vector<double> of_queries(forgets && !problem_.normalize ? size : 0),
+        of_keys(forgets ? size : 0);
+    const auto part = [&](std::vector<double>& all, int64_t index) {
+      return all.empty() ? nullptr : all.data() + index * length;
+    };
+    counts += SumPieces(context_, count_ * blocks.count * 2, [&](int64_t piece) {
+      const int64_t job = piece / 2, index = job / blocks.count;
+      const RowRange range = blocks.Rows(job % blocks.count, length);
+      if (piece % 2 == 0)
+        return CausalQueryGradients(Head(index), Rows(index), range, states.views().At(job),
+                                    part(of_queries, index));
+      return CausalKeyGradients(Head(index), Rows(index), range, adjoints.views().At(job),
+                                part(of_keys, index));
+    });
+    if (!forgets) return counts;
+    // ℓ of a row acts between the keys before it and the queries from it on. From row to row a
+    // key joins the former and a query leaves the latter.
+    return counts += SumPieces(context_, count_ * blocks.count, [&](int64_t job) {
+             const int64_t index = job / blocks.count, block = job % blocks.count;
+             const RowRange range = blocks.Rows(block, length);
+             const HeadKeys keys = Head(index).keys;
+             const View to = Rows(index).grad_log_decay;
+             const double *query = part(of_queries, index), *key = part(of_keys, index);
+             double gradient =
+                 block == 0 ? 0 : Between(states.views().At(job), adjoints.views().At(job - 1));
+             RowCounts unusable;
+             for (int64_t row = range.begin; row < range.end; ++row) {
+               SetElement(to, 0, row, keys.Exists(row) ? gradient : 0);
+               unusable.unusable += std::isfinite(gradient) ? 0 : 1;
+               gradient += key[row] - (query == nullptr ? 0 : query[row]);
+             }
+             return unusable;
            });
   }
 
@@ -109,7 +158,8 @@ void LinearAttentionBackward(const LinearGradients& a, const Context& context) {
   const Turns turns(problem);
   const int64_t state_bytes = PrefixState::Bytes(a.heads.features.width(), problem.value_dim);
   const int64_t sides = problem.causal ? 2 : 1;
-  const Blocks blocks(problem.query_length, problem.causal, problem.Groups(), sides * state_bytes);
+  const Blocks blocks(problem.query_length, problem.causal, problem.Groups(), sides * state_bytes,
+                      a.call.grad_log_decay.empty() ? problem.query_length : kMostScanned);
   const int64_t at_a_time =
       std::max<int64_t>(1, Blocks::kStateBytes / (blocks.count * sides * state_bytes));
   RowCounts counts;

@@ -81,7 +81,9 @@ class FeaturePanel {
 
   // grad_x [count, x_step] of rows from the gradients of their weights, [count, step], which are
   // overwritten. Weights are those that WeighAndSum left.
-  void Backward(int64_t count, float* grad_weights, float* grad_x, int64_t grad_step) const;
+  void Backward(int64_t count, float* grad_weights, float* grad_x, int64_t grad_step);
+  // Then: the gradient of a number that is added to all exponents of a row.
+  float ExponentGradient(int64_t row) const { return exponent_gradient_[static_cast<size_t>(row)]; }
 
  private:
   const HeadFeatures& head_;  // outlives the panel
@@ -89,6 +91,7 @@ class FeaturePanel {
   bool has_factor_;
   int64_t x_step_, u_step_, step_;
   std::vector<double> half_norm_;
+  AlignedVector<float> exponent_gradient_;
   std::vector<double> offset_;  // [width]
   AlignedVector<float> feature_shift_;
   bool one_exponent_ = false;  // e_r + feature_shift_r is the same for all features

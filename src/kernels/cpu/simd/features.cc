@@ -81,6 +81,7 @@ FeaturePanel::FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool back
       u_step_(head.omega == nullptr ? 0 : RowStep(head.omega->features)),
       step_(RowStep(head.width)),
       half_norm_(static_cast<size_t>(max_rows)),
+      exponent_gradient_(backward ? half_norm_.size() : 0),
       offset_(static_cast<size_t>(head.width)),
       feature_shift_(static_cast<size_t>(PaddedColumns(head.width)), kNowhere),
       memory_(context, max_rows * (x_step_ + u_step_ + Optional(!head.map->linear, step_) +
@@ -239,13 +240,11 @@ void FeaturePanel::WeighAndSum(int64_t row, float row_shift, float limit, float 
                                                     nullptr, factor, sums);
 }
 
-void FeaturePanel::Backward(int64_t count, float* grad_weights, float* grad_x,
-                            int64_t grad_step) const {
+void FeaturePanel::Backward(int64_t count, float* grad_weights, float* grad_x, int64_t grad_step) {
   const FloatTag d;
   const auto slope = static_cast<float>(head_.map->traits->norm_slope);
   const auto scale = static_cast<float>(head_.argument_scale);
   float* grad_exponents = row_memory_;
-  AlignedVector<float> norm_gradient(static_cast<size_t>(count));
   for (int64_t row = 0; row < count; ++row) {
     float* gradient = grad_weights + row * step_;
     // The gradient with respect to exponents is w·gradient; with respect to factors, e^…·gradient.
@@ -261,7 +260,7 @@ void FeaturePanel::Backward(int64_t count, float* grad_weights, float* grad_x,
       hn::StoreU(grad_exponent, d, grad_exponents + r);
       hn::StoreU(hn::Mul(g, hn::LoadU(d, Exponents(row) + r)), d, gradient + r);
     }
-    norm_gradient[static_cast<size_t>(row)] = slope * SumOfLanes(sum);
+    exponent_gradient_[static_cast<size_t>(row)] = SumOfLanes(sum);
     if (head_.map->linear) continue;
     if (head_.omega == nullptr) {
       rows_.row_backward(x_ + row * x_step_, head_.dim, gradient, grad_x + row * grad_step);
@@ -278,7 +277,7 @@ void FeaturePanel::Backward(int64_t count, float* grad_weights, float* grad_x,
                        head_.map->linear ? step_ : u_step_, count, grad_x, grad_step);
   if (slope == 0) return;
   for (int64_t row = 0; row < count; ++row) {
-    const float factor = norm_gradient[static_cast<size_t>(row)];
+    const float factor = slope * ExponentGradient(row);
     for (int64_t i = 0; i < head_.dim; ++i)
       grad_x[row * grad_step + i] += factor * x_[row * x_step_ + i];
   }

@@ -134,7 +134,7 @@ RowCounts KeyGradientsOnTarget(const LinearHead& head, const HeadGradients& grad
       rows.SetMaximum(-1, adjoint.c);
       counts.unusable += Beyond(head, rows, gradients);
       rows.Weigh(kWeightLimit);
-      const FeaturePanel& panel = rows.panel();
+      FeaturePanel& panel = rows.panel();
       Multiply({panel.Weights(0), panel.step(), 1}, by_feature.s(), by_feature.step(), count, dv,
                adjoint.width, {tiles.grad_value, tiles.value_step});
       Multiply({rows.values(), rows.value_step(), 1}, by_value.s(), by_value.step(), count,
@@ -174,9 +174,10 @@ RowCounts AppendQueriesOnTarget(const LinearHead& head, const HeadGradients& gra
 class CausalGradients {
  public:
   CausalGradients(const LinearHead& head, const HeadGradients& gradients, int64_t max_rows,
-                  const PrefixState& state)
+                  const PrefixState& state, double* exponent_gradients)
       : head_(head),
         gradients_(gradients),
+        exponent_gradients_(exponent_gradients),
         width_(state.width),
         value_dim_(state.value_dim),
         queries_(head.features, max_rows, state.value_dim, /*backward=*/true, head.context,
@@ -198,8 +199,8 @@ class CausalGradients {
       keys_.FindMaximum(sums_.c());
       queries_.SetMaximum(-1, keys_.maximum());
       if (decay_.forgets()) keys_.FindEnd(decay_, Sweep::kForwards);
-      if (count > 1 && (queries_.AnyWeightBeyond(kLargestExponent) ||
-                        (decay_.forgets() && keys_.EndIsFar()))) {
+      if (count > 1 &&
+          (queries_.AnyWeightBeyond(kLargestExponent) || (decay_.forgets() && keys_.EndIsFar()))) {
         const int64_t middle = begin + count / 2;
         RowCounts first = Forwards(begin, middle, /*decayed=*/true);
         return first += Forwards(middle, end);
@@ -214,6 +215,7 @@ class CausalGradients {
       AddLower(tiles_.products, tiles_.product_step, keys_.panel().Weights(0), keys_.panel().step(),
                count, width_, tiles_.grad_weights, tiles_.weight_step);
       queries_.panel().Backward(count, tiles_.grad_weights, tiles_.grad_x, tiles_.x_step);
+      StoreExponentGradients(queries_.panel(), begin, count);
       Add(keys_);
     } else {
       std::fill_n(tiles_.grad_x, count * tiles_.x_step, 0.0f);
@@ -232,8 +234,8 @@ class CausalGradients {
       queries_.FindMaximum(sums_.c());
       keys_.SetMaximum(-1, queries_.maximum());
       if (decay_.forgets()) queries_.FindEnd(decay_, Sweep::kBackwards);
-      if (count > 1 && (keys_.AnyWeightBeyond(kLargestExponent) ||
-                        (decay_.forgets() && queries_.EndIsFar()))) {
+      if (count > 1 &&
+          (keys_.AnyWeightBeyond(kLargestExponent) || (decay_.forgets() && queries_.EndIsFar()))) {
         const int64_t middle = begin + count / 2;
         RowCounts last = Backwards(middle, end);
         return last += Backwards(begin, middle);
@@ -243,13 +245,14 @@ class CausalGradients {
       sums_.Raise(queries_.maximum());
       counts.unusable += Beyond(head_, keys_, gradients_);
       keys_.Weigh(kWeightLimit);
-      const FeaturePanel &q = queries_.panel(), &k = keys_.panel();
+      const FeaturePanel& q = queries_.panel();
+      FeaturePanel& k = keys_.panel();
       MultiplyRows(k.Weights(0), k.step(), sums_.s(), sums_.step(), count, value_dim_, k.padded(),
                    /*lower=*/false, tiles_.grad_value, tiles_.value_step);
-      DecayRows(Sweep::kForwards, count, value_dim_, tiles_.grad_value, tiles_.value_step);
+      decay_.DecayRows(Sweep::kForwards, count, value_dim_, tiles_.grad_value, tiles_.value_step);
       LowerProducts(q.Weights(0), q.step(), k.Weights(0), k.step(), count, q.padded(),
                     tiles_.weight_products, tiles_.product_step);
-      DecayProducts(count, tiles_.weight_products);
+      decay_.DecayProducts(count, tiles_.weight_products, tiles_.product_step);
       AddLowerTranspose(tiles_.weight_products, tiles_.product_step, queries_.values(),
                         queries_.value_step(), count, value_dim_, tiles_.grad_value,
                         tiles_.value_step);
@@ -258,6 +261,7 @@ class CausalGradients {
       AddLowerTranspose(tiles_.products, tiles_.product_step, q.Weights(0), q.step(), count, width_,
                         tiles_.grad_weights, tiles_.weight_step);
       k.Backward(count, tiles_.grad_weights, tiles_.grad_x, tiles_.x_step);
+      StoreExponentGradients(k, begin, count);
       Add(queries_);
     } else {
       std::fill_n(tiles_.grad_x, count * tiles_.x_step, 0.0f);
@@ -271,8 +275,6 @@ class CausalGradients {
     return counts;
   }
 
-  void CopyTo(const PrefixState& state) const { sums_.CopyTo(state); }
-
  private:
   int64_t Load(int64_t begin, int64_t end) {
     decay_.Load(head_.keys, begin, end);
@@ -284,31 +286,19 @@ class CausalGradients {
   void ReadState(const AppendedRows& rows, int64_t count, Sweep sweep) {
     Multiply({rows.values(), rows.value_step(), 1}, sums_.s(), sums_.step(), count, width_,
              value_dim_ + 1, {tiles_.grad_weights, tiles_.weight_step});
-    DecayRows(sweep, count, width_, tiles_.grad_weights, tiles_.weight_step);
+    decay_.DecayRows(sweep, count, width_, tiles_.grad_weights, tiles_.weight_step);
   }
 
   // products[i, j] = (dO_i·v_j + δ_i)·e^{P_i − P_j}
   void ValueProducts(int64_t count) {
     LowerProducts(queries_.values(), queries_.value_step(), keys_.values(), keys_.value_step(),
                   count, value_dim_ + 1, tiles_.products, tiles_.product_step);
-    DecayProducts(count, tiles_.products);
+    decay_.DecayProducts(count, tiles_.products, tiles_.product_step);
   }
 
-  // What rows and the state forget of each other.
-  void DecayRows(Sweep sweep, int64_t count, int64_t columns, float* rows, int64_t step) const {
-    for (int64_t row = 0; row < count && decay_.forgets(); ++row) {
-      const auto kept = static_cast<float>(std::exp(decay_.ToEnd(sweep, row)));
-      float* HWY_RESTRICT at = rows + row * step;
-      for (int64_t i = 0; i < columns; ++i) at[i] *= kept;
-    }
-  }
-  // What query i forgets of key j.
-  void DecayProducts(int64_t count, float* products) const {
-    for (int64_t row = 0; row < count && decay_.forgets(); ++row) {
-      float* HWY_RESTRICT line = products + row * tiles_.product_step;
-      for (int64_t key = 0; key < row; ++key)
-        line[key] *= vector_math::Exp(static_cast<float>(decay_.UpTo(row) - decay_.UpTo(key)));
-    }
+  void StoreExponentGradients(const FeaturePanel& panel, int64_t begin, int64_t count) const {
+    for (int64_t row = 0; row < count && exponent_gradients_ != nullptr; ++row)
+      exponent_gradients_[begin + row] = panel.ExponentGradient(row);
   }
 
   void Add(AppendedRows& rows) {
@@ -321,6 +311,7 @@ class CausalGradients {
 
   const LinearHead& head_;
   const HeadGradients& gradients_;
+  double* exponent_gradients_;
   int64_t width_, value_dim_;
   AppendedRows queries_, keys_;
   RowDecay decay_;
@@ -329,23 +320,25 @@ class CausalGradients {
 };
 
 RowCounts CausalQueryGradientsOnTarget(const LinearHead& head, const HeadGradients& gradients,
-                                       RowRange range, const PrefixState& state) {
-  CausalGradients sweep(head, gradients, std::min(head.chunk, range.count()), state);
+                                       RowRange range, const PrefixState& state,
+                                       double* exponent_gradients) {
+  CausalGradients sweep(head, gradients, std::min(head.chunk, range.count()), state,
+                        exponent_gradients);
   RowCounts counts;
   for (int64_t first = range.begin; first < range.end; first += head.chunk)
     counts += sweep.Forwards(first, std::min(range.end, first + head.chunk));
-  sweep.CopyTo(state);
   return counts;
 }
 
 RowCounts CausalKeyGradientsOnTarget(const LinearHead& head, const HeadGradients& gradients,
-                                     RowRange range, const PrefixState& adjoint) {
-  CausalGradients sweep(head, gradients, std::min(head.chunk, range.count()), adjoint);
+                                     RowRange range, const PrefixState& adjoint,
+                                     double* exponent_gradients) {
+  CausalGradients sweep(head, gradients, std::min(head.chunk, range.count()), adjoint,
+                        exponent_gradients);
   RowCounts counts;
   for (int64_t last = range.end; last > range.begin;
        last = std::max(range.begin, last - head.chunk))
     counts += sweep.Backwards(std::max(range.begin, last - head.chunk), last);
-  sweep.CopyTo(adjoint);
   return counts;
 }
 
@@ -377,13 +370,16 @@ RowCounts AppendQueries(const LinearHead& head, const HeadGradients& gradients, 
 }
 
 RowCounts CausalQueryGradients(const LinearHead& head, const HeadGradients& gradients,
-                               RowRange range, const PrefixState& state) {
-  return HWY_DYNAMIC_DISPATCH(CausalQueryGradientsOnTarget)(head, gradients, range, state);
+                               RowRange range, const PrefixState& state,
+                               double* exponent_gradients) {
+  return HWY_DYNAMIC_DISPATCH(CausalQueryGradientsOnTarget)(head, gradients, range, state,
+                                                            exponent_gradients);
 }
 
 RowCounts CausalKeyGradients(const LinearHead& head, const HeadGradients& gradients, RowRange range,
-                             const PrefixState& adjoint) {
-  return HWY_DYNAMIC_DISPATCH(CausalKeyGradientsOnTarget)(head, gradients, range, adjoint);
+                             const PrefixState& adjoint, double* exponent_gradients) {
+  return HWY_DYNAMIC_DISPATCH(CausalKeyGradientsOnTarget)(head, gradients, range, adjoint,
+                                                          exponent_gradients);
 }
 
 }  // namespace favor::kernels::cpu

@@ -90,9 +90,9 @@ RowCounts AppendFew(const LinearHead& head, RowRange range, const PrefixState& s
     const auto i = static_cast<size_t>(r);
     double* s = state.s + r * state.value_dim;
     if (state.c[i] != keys.maximum()[i]) {
-      const double decay = std::exp(state.c[i] - keys.maximum()[i]);
-      for (int64_t v = 0; v < state.value_dim; ++v) s[v] *= decay;
-      state.z[i] *= decay;
+      const double lowered = std::exp(state.c[i] - keys.maximum()[i]);
+      for (int64_t v = 0; v < state.value_dim; ++v) s[v] *= lowered;
+      state.z[i] *= lowered;
       state.c[i] = keys.maximum()[i];
     }
     for (int64_t row = 0; row < keys.count(); ++row) {
@@ -230,10 +230,11 @@ class CausalPass {
     const FeaturePanel &q = queries_.panel(), &k = keys_.panel();
     MultiplyRows(q.Weights(0), q.step(), k.Weights(0), k.step(), count, count, q.padded(),
                  /*lower=*/true, products_.data(), product_step_);
+    decay_.DecayProducts(count, products_.data(), product_step_);
     // A query sees keys up to itself.
     for (int64_t row = 0; row < count; ++row) {
       float* products = products_.data() + row * product_step_;
-      if (decay_.forgets()) DecayRow(row, products);
+      if (decay_.forgets()) queries_.Denominator(row) *= decay_.Kept(Sweep::kBackwards, row);
       float sum = 0;
       for (int64_t key = 0; key <= row; ++key) sum += products[key];
       std::fill(products + row + 1, products + std::min(count, StripEnd(row)), 0.0f);
@@ -243,11 +244,7 @@ class CausalPass {
     sums_.Raise(keys_.maximum());
     Multiply({q.Weights(0), q.step(), 1}, sums_.s(), sums_.step(), count, value_dim_,
              head_.features.width, {numerators_.data(), value_step_});
-    for (int64_t row = 0; row < count && decay_.forgets(); ++row) {
-      const auto kept = static_cast<float>(std::exp(decay_.UpTo(row)));
-      float* numerator = numerators_.data() + row * value_step_;
-      for (int64_t v = 0; v < value_step_; ++v) numerator[v] *= kept;
-    }
+    decay_.DecayRows(Sweep::kBackwards, count, value_dim_, numerators_.data(), value_step_);
     for (int64_t row = 0; row < count; row = StripEnd(row)) {
       const int64_t last = std::min(count, StripEnd(row));
       Multiply({products_.data() + row * product_step_, product_step_, 1}, keys_.values(),
@@ -282,14 +279,6 @@ class CausalPass {
     const int64_t middle = begin + (end - begin) / 2;
     RowCounts counts = Run(begin, middle, /*decayed=*/true);
     return counts += Run(middle, end);
-  }
-
-  // What row `row` still knows: of the state, and of each key of the chunk up to itself.
-  void DecayRow(int64_t row, float* products) {
-    const double until = decay_.UpTo(row);
-    queries_.Denominator(row) *= static_cast<float>(std::exp(until));
-    for (int64_t key = 0; key < row; ++key)
-      products[key] *= vector_math::Exp(static_cast<float>(until - decay_.UpTo(key)));
   }
 
   // Rows of the triangle are multiplied in strips.

@@ -20,8 +20,9 @@ RowCounts Causal(const LinearHead& head, RowRange range, const PrefixState& stat
 //   QueryGradients   reads `state`, all keys; adds the queries to `adjoint`, whose c is −state.c
 //   KeyGradients     reads `adjoint`, all queries
 //   AppendQueries    adds queries to an adjoint with maxima of its own
-//   Causal…          `state` holds the keys before the range and moves to its end; `adjoint`
-//                    holds the queries after the range and moves back to its begin
+//   Causal…          `state` holds the keys before the range, `adjoint` the queries after it;
+//                    exponent_gradients, [length] or null: for each row of the range, the gradient
+//                    of a number that is added to all its exponents
 RowCounts QueryGradients(const LinearHead& head, const HeadGradients& gradients, RowRange range,
                          const PrefixState& state, const PrefixState& adjoint);
 RowCounts KeyGradients(const LinearHead& head, const HeadGradients& gradients, RowRange range,
@@ -29,9 +30,10 @@ RowCounts KeyGradients(const LinearHead& head, const HeadGradients& gradients, R
 RowCounts AppendQueries(const LinearHead& head, const HeadGradients& gradients, RowRange range,
                         const PrefixState& adjoint);
 RowCounts CausalQueryGradients(const LinearHead& head, const HeadGradients& gradients,
-                               RowRange range, const PrefixState& state);
+                               RowRange range, const PrefixState& state,
+                               double* exponent_gradients);
 RowCounts CausalKeyGradients(const LinearHead& head, const HeadGradients& gradients, RowRange range,
-                             const PrefixState& adjoint);
+                             const PrefixState& adjoint, double* exponent_gradients);
 
 }  // namespace favor::kernels::cpu
 

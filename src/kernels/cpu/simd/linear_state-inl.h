@@ -17,6 +17,7 @@
 #include "core/scratch.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/simd/features-inl.h"
+#include "kernels/cpu/simd/row_decay-inl.h"
 #include "kernels/cpu/simd/rows-inl.h"
 #include "kernels/head_rows.h"
 #include "kernels/prefix_state.h"
@@ -28,46 +29,8 @@ namespace favor::kernels::cpu::HWY_NAMESPACE {
 // dozen are as good as 1, and sums are rescaled less often.
 constexpr float kSlack = 4;
 // The most that a c may fall within a chunk, by forgetting: weights were computed relative to the
-// c before.
-constexpr double kLargestFall = 40;
-
-// Which way a state moves: keys are added to a prefix, which counts up to its last row; in the
-// backward pass queries are added to an adjoint, which counts from its first row.
-enum class Sweep { kForwards, kBackwards };
-
-// What keys make those before them forget, in a range of rows. ℓ of the first row acts only on what
-// is before the range: sums inside the range begin behind it, so that a jump there costs nothing.
-class RowDecay {
- public:
-  explicit RowDecay(int64_t max_rows) : sums_(static_cast<size_t>(max_rows)) {}
-
-  void Load(const HeadKeys& keys, int64_t begin, int64_t end) {
-    forgets_ = keys.log_decay != nullptr;
-    if (!forgets_) return;
-    first_ = keys.LogDecay(begin);
-    total_ = 0;
-    for (int64_t row = begin; row < end; ++row) {
-      if (row > begin) total_ += keys.LogDecay(row);
-      sums_[static_cast<size_t>(row - begin)] = total_;
-    }
-  }
-
-  bool forgets() const { return forgets_; }
-  double first() const { return first_; }
-  double total() const { return total_; }  // Λ
-  // P_t, from the row after the first up to this one.
-  double UpTo(int64_t row) const { return sums_[static_cast<size_t>(row)]; }
-  double Behind(int64_t row) const { return total_ - UpTo(row); }
-  // From a row to where the state will be.
-  double ToEnd(Sweep sweep, int64_t row) const {
-    return sweep == Sweep::kForwards ? Behind(row) : UpTo(row);
-  }
-
- private:
-  bool forgets_ = false;
-  double first_ = 0, total_ = 0;
-  std::vector<double> sums_;
-};
+// c before. Up to kMildDecay it falls with Λ: weights relative to it are at most e^(kSlack + 8).
+constexpr double kLargestFall = 40, kMildDecay = 8;
 
 // Rows whose features, times values, are summed into a state: keys with their values, or (in the
 // backward pass) queries with gradients. Row i has the exponent E_ir + shift_i, the value row
@@ -141,29 +104,24 @@ class AppendedRows {
   // The c that a state must have to take these rows: its own, or if a row's exponent exceeds that
   // by more than kSlack, the largest exponent.
   void FindMaximum(std::span<const double> c) {
-    std::fill(largest_.begin(), largest_.end(), -INFINITY);
-    panel_.FindLargest(count_, exists_.data(), shift_.data(), largest_.data());
-    for (size_t r = 0; r < maximum_.size(); ++r) {
-      const double largest = static_cast<double>(largest_[r]) + base_ + panel_.offset()[r];
-      maximum_[r] = largest > c[r] + kSlack ? largest : c[r];
-    }
+    FindLargest(shift_);
+    for (size_t r = 0; r < maximum_.size(); ++r)
+      maximum_[r] = Largest(r) > c[r] + kSlack ? Largest(r) : c[r];
   }
 
-  // The c that the state must have once it has moved over these rows, found like the maximum, and
-  // what each row counts by then; before Weigh.
+  // The c that the state will have once it has moved over these rows, and what each row counts by
+  // then; before Weigh.
   void FindEnd(const RowDecay& decay, Sweep sweep) {
+    const bool mild = decay.total() >= -kMildDecay;
     for (int64_t row = 0; row < count_; ++row) {
       const auto i = static_cast<size_t>(row);
-      const auto behind = static_cast<float>(decay.ToEnd(sweep, row));
-      end_shift_[i] = shift_[i] + behind;
-      end_weight_[i] = std::exp(behind);
+      end_weight_[i] = decay.Kept(sweep, row);
+      if (!mild) end_shift_[i] = shift_[i] + static_cast<float>(decay.ToEnd(sweep, row));
     }
-    std::fill(largest_.begin(), largest_.end(), -INFINITY);
-    panel_.FindLargest(count_, exists_.data(), end_shift_.data(), largest_.data());
+    if (!mild) FindLargest(end_shift_);
     for (size_t r = 0; r < end_.size(); ++r) {
-      const double largest = static_cast<double>(largest_[r]) + base_ + panel_.offset()[r],
-                   c = maximum_[r] + decay.total();
-      end_[r] = largest > c + kSlack ? largest : c;
+      end_[r] = maximum_[r] + decay.total();
+      if (!mild && Largest(r) > end_[r] + kSlack) end_[r] = Largest(r);
     }
   }
   // Whether some c falls so far that weights relative to the maximum have lost their digits.
@@ -235,6 +193,13 @@ class AppendedRows {
   }
 
  private:
+  void FindLargest(const AlignedVector<float>& shift) {
+    std::fill(largest_.begin(), largest_.end(), -INFINITY);
+    panel_.FindLargest(count_, exists_.data(), shift.data(), largest_.data());
+  }
+  double Largest(size_t feature) const {
+    return static_cast<double>(largest_[feature]) + base_ + panel_.offset()[feature];
+  }
   // Loads zeros for a row that does not exist; returns false if a value is out of range.
   bool LoadValue(const ConstView& values, int64_t begin, int64_t row) {
     if (!Exists(row)) {
