@@ -97,13 +97,15 @@ void KeyGradients(benchmark::State& bench, const char* map) {
 void CausalQueryGradients(benchmark::State& bench, const char* map) {
   Measure(bench, map, 5, [](Setup& s) {
     const kernels::StateTensors state = s.EmptyState();
-    return kernels::cpu::CausalQueryGradients(s.head, s.gradients, kAll, state.views().At(0));
+    return kernels::cpu::CausalQueryGradients(s.head, s.gradients, kAll, state.views().At(0),
+                                              nullptr);
   });
 }
 void CausalKeyGradients(benchmark::State& bench, const char* map) {
   Measure(bench, map, 6, [](Setup& s) {
     const kernels::StateTensors adjoint = s.EmptyState();
-    return kernels::cpu::CausalKeyGradients(s.head, s.gradients, kAll, adjoint.views().At(0));
+    return kernels::cpu::CausalKeyGradients(s.head, s.gradients, kAll, adjoint.views().At(0),
+                                            nullptr);
   });
 }
 

@@ -216,7 +216,7 @@ class CausalGradients {
                count, width_, tiles_.grad_weights, tiles_.weight_step);
       queries_.panel().Backward(count, tiles_.grad_weights, tiles_.grad_x, tiles_.x_step);
       StoreExponentGradients(queries_.panel(), begin, count);
-      Add(keys_);
+      Add(keys_, Sweep::kForwards);
     } else {
       std::fill_n(tiles_.grad_x, count * tiles_.x_step, 0.0f);
     }
@@ -262,7 +262,7 @@ class CausalGradients {
                         tiles_.grad_weights, tiles_.weight_step);
       k.Backward(count, tiles_.grad_weights, tiles_.grad_x, tiles_.x_step);
       StoreExponentGradients(k, begin, count);
-      Add(queries_);
+      Add(queries_, Sweep::kBackwards);
     } else {
       std::fill_n(tiles_.grad_x, count * tiles_.x_step, 0.0f);
       std::fill_n(tiles_.grad_value, count * tiles_.value_step, 0.0f);
@@ -283,10 +283,10 @@ class CausalGradients {
   }
 
   // grad_weights = [values, multiple]·[S, z]ᵀ, where `sweep` leads from a row to the state.
-  void ReadState(const AppendedRows& rows, int64_t count, Sweep sweep) {
-    Multiply({rows.values(), rows.value_step(), 1}, sums_.s(), sums_.step(), count, width_,
-             value_dim_ + 1, {tiles_.grad_weights, tiles_.weight_step});
-    decay_.DecayRows(sweep, count, width_, tiles_.grad_weights, tiles_.weight_step);
+  void ReadState(AppendedRows& rows, int64_t count, Sweep sweep) {
+    const float* values = decay_.forgets() ? rows.DecayedValues(decay_, sweep) : rows.values();
+    Multiply({values, rows.value_step(), 1}, sums_.s(), sums_.step(), count, width_, value_dim_ + 1,
+             {tiles_.grad_weights, tiles_.weight_step});
   }
 
   // products[i, j] = (dO_i·v_j + δ_i)·e^{P_i − P_j}
@@ -301,9 +301,9 @@ class CausalGradients {
       exponent_gradients_[begin + row] = panel.ExponentGradient(row);
   }
 
-  void Add(AppendedRows& rows) {
+  void Add(AppendedRows& rows, Sweep sweep) {
     if (decay_.forgets()) {
-      sums_.Add(rows, decay_);
+      sums_.Add(rows, decay_, sweep);
     } else {
       sums_.Add(rows);
     }

@@ -264,7 +264,7 @@ class CausalPass {
           numerators_.data() + row * value_step_, queries_.Denominator(row));
     }
     if (decay_.forgets()) {
-      sums_.Add(keys_, decay_);
+      sums_.Add(keys_, decay_, Sweep::kForwards);
     } else {
       sums_.Add(keys_);
     }

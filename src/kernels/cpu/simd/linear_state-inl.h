@@ -38,7 +38,7 @@ constexpr double kLargestFall = 40, kMildDecay = 8;
 // stored after the last element of the value row.
 class AppendedRows {
  public:
-  // `forgets`: FindEnd may be called.
+  // `forgets`: there will be a decay.
   AppendedRows(const HeadFeatures& head, int64_t max_rows, int64_t value_dim, bool backward,
                const Context& context, bool forgets = false)
       : head_(head),
@@ -46,7 +46,7 @@ class AppendedRows {
         value_dim_(value_dim),
         value_step_(RowStep(value_dim)),
         values_(context, (max_rows + 3) / 4 * 4 * value_step_),
-        end_values_(context, forgets ? max_rows * value_step_ : 1),
+        decayed_values_(context, forgets ? max_rows * value_step_ : 1),
         shift_(static_cast<size_t>(max_rows)),
         multiple_(shift_.size()),
         exists_(shift_.size()),
@@ -132,15 +132,15 @@ class AppendedRows {
     return false;
   }
   const std::vector<double>& end() const { return end_; }
-  // The values of rows times what they count behind the last row; after FindEnd.
-  const float* EndValues() {
+  // The values of rows times what the rows count where `sweep` leads.
+  const float* DecayedValues(const RowDecay& decay, Sweep sweep) {
     for (int64_t row = 0; row < count_; ++row) {
-      const float weight = end_weight_[static_cast<size_t>(row)];
+      const float kept = decay.Kept(sweep, row);
       const float* HWY_RESTRICT from = Value(row);
-      float* HWY_RESTRICT to = end_values_.data() + row * value_step_;
-      for (int64_t v = 0; v < value_step_; ++v) to[v] = weight * from[v];
+      float* HWY_RESTRICT to = decayed_values_.data() + row * value_step_;
+      for (int64_t v = 0; v < value_step_; ++v) to[v] = kept * from[v];
     }
-    return end_values_.data();
+    return decayed_values_.data();
   }
 
   // Sets the maximum to sign·c: weights will be relative to it.
@@ -235,7 +235,7 @@ class AppendedRows {
   const HeadFeatures& head_;
   FeaturePanel panel_;
   int64_t value_dim_, value_step_;
-  Scratch<float> values_, end_values_;  // [rows, value_step]
+  Scratch<float> values_, decayed_values_;  // [rows, value_step]
   AlignedVector<float> shift_, multiple_;
   std::vector<char> exists_;
   AlignedVector<float> end_weight_, end_shift_;
@@ -347,12 +347,17 @@ class SumState {
   }
 
   // Adds rows whose weights are relative to c, and which forget: c becomes their end.
-  void Add(AppendedRows& rows, const RowDecay& decay) {
+  void Add(AppendedRows& rows, const RowDecay& decay, Sweep sweep) {
     const FeaturePanel& panel = rows.panel();
+    const float* values = rows.DecayedValues(decay, sweep);
+    const double rise = std::exp(-decay.total());
     for (int64_t r = 0; r < width_; ++r) {
       const auto i = static_cast<size_t>(r);
-      const double fall = c_[i] - rows.end()[i], factor = std::exp(fall),
-                   kept = std::exp(fall + decay.total());
+      double kept = 1, factor = rise;
+      if (rows.end()[i] != c_[i] + decay.total()) {
+        factor = std::exp(c_[i] - rows.end()[i]);
+        kept = std::exp(c_[i] + decay.total() - rows.end()[i]);
+      }
       factor_[i] = static_cast<float>(factor);
       decay_[i] = static_cast<float>(kept);
       z_[i] = kept * z_[i] + factor * rows.sums()[i];
@@ -361,12 +366,12 @@ class SumState {
     if (layout_ == Layout::kByFeature) {
       result.row_decay = decay_.data();
       result.row_factor = factor_.data();
-      Multiply({panel.Weights(0), 1, panel.step()}, rows.EndValues(), rows.value_step(), width_,
+      Multiply({panel.Weights(0), 1, panel.step()}, values, rows.value_step(), width_,
                value_dim_, rows.count(), result);
     } else {
       result.column_decay = decay_.data();
       result.column_factor = factor_.data();
-      Multiply({rows.EndValues(), 1, rows.value_step()}, panel.Weights(0), panel.step(), value_dim_,
+      Multiply({values, 1, rows.value_step()}, panel.Weights(0), panel.step(), value_dim_,
                width_, rows.count(), result);
     }
     c_ = rows.end();
