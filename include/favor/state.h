@@ -32,6 +32,13 @@ struct StateOptions {
   std::optional<double> scale;  // factor of q·k; default 1/√d
   ConstView key_mean;  // [d] or [heads, d], subtracted from every key; empty: no centring. Copied.
   int64_t begin = 0;   // position of the first token that will be appended
+  bool forgets = false;  // tokens come with a log_decay
+};
+
+// What comes with new tokens. Both as in AttentionOptions.
+struct TokenOptions {
+  ConstView key_mask;
+  ConstView log_decay;  // of a state that forgets, and only of it
 };
 
 // Arguments are checked before anything changes: after an Error about them the state is as it was.
@@ -55,10 +62,10 @@ class AttentionState {
   int64_t begin() const;
   int64_t end() const;
   int64_t Bytes() const;  // size of the numbers that change with the prefix
+  bool forgets() const;
 
-  // Keys and values [L, d], [H_kv, L, d] or [B, H_kv, L, d], H_kv dividing the plan's heads; the
-  // mask as in AttentionOptions.
-  void Append(ConstView k, ConstView v, const Context& context, ConstView key_mask = {});
+  // Keys and values [L, d], [H_kv, L, d] or [B, H_kv, L, d], H_kv dividing the plan's heads.
+  void Append(ConstView k, ConstView v, const Context& context, const TokenOptions& options = {});
 
   // Attention of queries [.., H, L, d] to the prefix.
   Tensor Attend(ConstView q, const Context& context, AttentionReport* report = nullptr) const;
@@ -66,12 +73,12 @@ class AttentionState {
   // Causal attention of new tokens: each sees the prefix and the new tokens up to itself. They
   // become part of the prefix.
   Tensor Continue(ConstView q, ConstView k, ConstView v, const Context& context,
-                  ConstView key_mask = {}, AttentionReport* report = nullptr);
+                  const TokenOptions& options = {}, AttentionReport* report = nullptr);
 
   // The same, written to the caller's memory, [.., H, L, value_dim] f32, not overlapping the
   // arguments.
   void ContinueInto(const AttentionInputs& inputs, const Context& context, View out,
-                    ConstView key_mask = {}, AttentionReport* report = nullptr);
+                    const TokenOptions& options = {}, AttentionReport* report = nullptr);
 
   AttentionState Clone() const;  // to continue from one prefix in two ways
 
@@ -86,7 +93,8 @@ class AttentionState {
   Parts Read(ConstView q, const Context& context) const;
 
   // Appends the tokens of `later` to those of this state. Throws kInvalidData unless map, ω, A,
-  // mean, scale and sizes are the same.
+  // mean, scale and sizes are the same and both forget or neither; states that forget must also
+  // follow each other: the later begins where this one ends.
   void Merge(const AttentionState& later);
 
   // Writes a safetensors file with everything that defines the state and a checksum, atomically.

@@ -103,8 +103,20 @@ double LargestFinite(std::string_view name, const ConstView& array, const ConstV
   return largest;
 }
 
-// [L], [H, L] or [B, H, L], H of queries or of keys, as f64 [batch, heads, length]; throws unless
-// it fits.
+void ExplainNorms(std::string_view name, const ConstView& rows, const ConstView& mask,
+                  double scale) {
+  const double largest = LargestFinite(name, rows, mask),
+               dim = static_cast<double>(rows.size(rows.rank() - 1));
+  const double norm = std::fabs(scale) * largest * largest * dim;
+  if (norm > kLargestNorm) {
+    Throw(ErrorCode::kInvalidData, kWho,
+          "{}: given values up to {:.3g} at scale {:.3g}, expected scale·d·x² of at most {:.0e}",
+          name, largest, scale, kLargestNorm);
+  }
+}
+
+}  // namespace
+
 Tensor ExpandLogDecay(const ConstView& given, const AttentionProblem& problem) {
   constexpr std::string_view kName = "log_decay";
   const int rank = given.rank();
@@ -135,20 +147,6 @@ Tensor ExpandLogDecay(const ConstView& given, const AttentionProblem& problem) {
   }
   return expanded;
 }
-
-void ExplainNorms(std::string_view name, const ConstView& rows, const ConstView& mask,
-                  double scale) {
-  const double largest = LargestFinite(name, rows, mask),
-               dim = static_cast<double>(rows.size(rows.rank() - 1));
-  const double norm = std::fabs(scale) * largest * largest * dim;
-  if (norm > kLargestNorm) {
-    Throw(ErrorCode::kInvalidData, kWho,
-          "{}: given values up to {:.3g} at scale {:.3g}, expected scale·d·x² of at most {:.0e}",
-          name, largest, scale, kLargestNorm);
-  }
-}
-
-}  // namespace
 
 ConstView ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_heads, int64_t length,
                      Tensor& own) {

@@ -48,6 +48,9 @@ void ExplainValues(const ConstView& values, const ConstView& mask, std::string_v
 // f32 (else in `own`). Throws unless it fits and holds 0 and 1 only.
 ConstView ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_heads, int64_t length,
                      Tensor& own);
+// Decays of [L], [H, L] or [B, H, L], H of queries or of keys, as f64 [batch, heads, length].
+// Throws unless they fit.
+Tensor ExpandLogDecay(const ConstView& given, const kernels::AttentionProblem& problem);
 uint64_t HashOf(const ConstView& mask);         // differs between masks
 uint64_t HashOfNumbers(const Tensor& numbers);  // of doubles; an empty tensor has one too
 

@@ -38,10 +38,12 @@ kernels::LinearHeads State::Heads() const {
           .key_mean = ForEveryBatch(key_mean, batch)};
 }
 
-void State::Continue(const AttentionInputs& inputs, const ConstView& mask, const View& out,
-                     TallyEntry* tally, const Context& context) {
+void State::Continue(const AttentionInputs& inputs, const ConstView& mask,
+                     const ConstView& log_decay, const View& out, TallyEntry* tally,
+                     const Context& context) {
   kernels::AttentionProblem problem = Problem(inputs.q, inputs.k, inputs.v);
   problem.mask = mask;
+  problem.log_decay = log_decay;
   kernels::CountUnusable({.problem = problem, .key_mean = Heads().key_mean, .tally = tally},
                          context);
   kernels::LinearAttention(
@@ -83,6 +85,17 @@ void CheckKeys(const State& state, const ConstView& k, const ConstView& v) {
     Throw(ErrorCode::kInvalidData, kWho, "given k {} and v {}, expected the same heads and length",
           k.shape().ToString(), v.shape().ToString());
   }
+}
+
+// The decays of new tokens as problems hold them; empty if the state forgets nothing.
+Tensor CheckDecays(const State& state, const ConstView& log_decay,
+                   const kernels::AttentionProblem& problem) {
+  const bool given = log_decay.data() != nullptr;
+  if (given != state.forgets)
+    Throw(ErrorCode::kInvalidOption, "log_decay", "{}",
+          given ? "given to a state that forgets nothing"
+                : "not given to a state that forgets, expected one number per token");
+  return given ? attention::ExpandLogDecay(log_decay, problem) : Tensor();
 }
 
 // [.., L, d] → [.., L].
@@ -144,7 +157,8 @@ AttentionState::AttentionState(const FeaturePlan& plan, const StateOptions& opti
                                           .batch = options.batch,
                                           .value_dim = options.value_dim,
                                           .begin = options.begin,
-                                          .end = options.begin})) {
+                                          .end = options.begin,
+                                          .forgets = options.forgets})) {
   if (options.batch < 1 || options.batch > 65536) {
     Throw(ErrorCode::kInvalidOption, kWho, "given batch {}, expected 1 to 65536", options.batch);
   }
@@ -178,7 +192,8 @@ AttentionState AttentionState::Clone() const {
                                                       .key_mean = impl_->key_mean.Clone(),
                                                       .states = impl_->states.Clone(),
                                                       .begin = impl_->begin,
-                                                      .end = impl_->end}));
+                                                      .end = impl_->end,
+                                                      .forgets = impl_->forgets}));
 }
 
 const FeaturePlan& AttentionState::plan() const { return impl_->plan; }
@@ -187,6 +202,7 @@ int64_t AttentionState::value_dim() const { return impl_->value_dim; }
 double AttentionState::scale() const { return impl_->scale; }
 int64_t AttentionState::begin() const { return impl_->begin; }
 int64_t AttentionState::end() const { return impl_->end; }
+bool AttentionState::forgets() const { return impl_->forgets; }
 
 int64_t AttentionState::tokens() const {
   const double* tokens = impl_->states.views().tokens.Data<double>();
@@ -195,12 +211,15 @@ int64_t AttentionState::tokens() const {
 
 int64_t AttentionState::Bytes() const { return impl_->states.Bytes(); }
 
-void AttentionState::Append(ConstView k, ConstView v, const Context& context, ConstView key_mask) {
+void AttentionState::Append(ConstView k, ConstView v, const Context& context,
+                            const TokenOptions& options) {
   CheckKeys(*impl_, k, v);
   kernels::AttentionProblem problem = impl_->Problem({}, k, v);
   Tensor own_mask;
-  problem.mask =
-      attention::ExpandMask(key_mask, impl_->batch, problem.kv_heads, problem.key_length, own_mask);
+  problem.mask = attention::ExpandMask(options.key_mask, impl_->batch, problem.kv_heads,
+                                       problem.key_length, own_mask);
+  const Tensor log_decay = CheckDecays(*impl_, options.log_decay, problem);
+  problem.log_decay = log_decay.view();
   const Tally tally(context);
   kernels::CountUnusable(
       {.problem = problem, .key_mean = impl_->Heads().key_mean, .tally = tally.At()}, context);
@@ -232,15 +251,15 @@ Tensor AttentionState::Attend(ConstView q, const Context& context, AttentionRepo
 }
 
 Tensor AttentionState::Continue(ConstView q, ConstView k, ConstView v, const Context& context,
-                                ConstView key_mask, AttentionReport* report) {
+                                const TokenOptions& options, AttentionReport* report) {
   CheckRows(*impl_, q, impl_->plan.dim(), false, "q");
   Tensor out(q.shape().WithLast(impl_->value_dim));
-  ContinueInto({q, k, v}, context, out, key_mask, report);
+  ContinueInto({q, k, v}, context, out, options, report);
   return out;
 }
 
 void AttentionState::ContinueInto(const AttentionInputs& inputs, const Context& context, View out,
-                                  ConstView key_mask, AttentionReport* report) {
+                                  const TokenOptions& options, AttentionReport* report) {
   const ConstView &q = inputs.q, &k = inputs.k, &v = inputs.v;
   CheckRows(*impl_, q, impl_->plan.dim(), false, "q");
   CheckKeys(*impl_, k, v);
@@ -251,12 +270,18 @@ void AttentionState::ContinueInto(const AttentionInputs& inputs, const Context& 
   }
   kernels::AttentionProblem problem = impl_->Problem(q, k, v);
   Tensor own_mask;
-  problem.mask = attention::ExpandMask(key_mask, impl_->batch, problem.kv_heads, length, own_mask);
+  problem.mask =
+      attention::ExpandMask(options.key_mask, impl_->batch, problem.kv_heads, length, own_mask);
+  const Tensor log_decay = CheckDecays(*impl_, options.log_decay, problem);
   attention::CheckOutputs(kWho, {{"out", out, q.shape().WithLast(impl_->value_dim)}},
-                          {{"q", q}, {"k", k}, {"v", v}, {"key_mask", key_mask}},
+                          {{"q", q},
+                           {"k", k},
+                           {"v", v},
+                           {"key_mask", options.key_mask},
+                           {"log_decay", options.log_decay}},
                           /*reference=*/false);
   const Tally tally(context);
-  impl_->Continue(inputs, problem.mask, out, tally.At(), context);
+  impl_->Continue(inputs, problem.mask, log_decay.view(), out, tally.At(), context);
   const AttentionReport result = ReadTally(tally, *impl_, problem);
   impl_->end += length;
   if (report != nullptr) *report = result;
@@ -308,6 +333,13 @@ void AttentionState::Merge(const AttentionState& later) {
   }
   if (mine.epsilon() != theirs.epsilon()) refuse("the kernel epsilon");
   if (!mine.Equals(theirs)) refuse("ω");
+  if (a.forgets != b.forgets)
+    Throw(ErrorCode::kInvalidData, kWho, "cannot merge these states: one of them forgets");
+  if (a.forgets && a.end != b.begin)
+    Throw(ErrorCode::kInvalidData, kWho,
+          "cannot merge these states: given one that ends at token {} and one that begins at {}; "
+          "what forgets must follow each other",
+          a.end, b.begin);
   for (int64_t group = 0; group < a.Groups(); ++group)
     kernels::MergeInto(b.states.views().At(group), a.states.views().At(group));
   impl_->end += b.end - b.begin;

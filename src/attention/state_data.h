@@ -19,6 +19,7 @@ struct State {
   Tensor key_mean;               // f64 [1, heads, d]; empty: keys are not centred
   kernels::StateTensors states;  // [batch · heads]
   int64_t begin = 0, end = 0;    // positions of its tokens
+  bool forgets = false;          // tokens come with decays
 
   int64_t Groups() const { return batch * plan.heads(); }
 
@@ -30,9 +31,9 @@ struct State {
 
   // Attention of new tokens to the prefix and to each other up to themselves; then they are part of
   // the prefix. If some rows are unusable, they are counted in the tally and the state is
-  // unchanged. The caller must move `end`.
-  void Continue(const AttentionInputs& inputs, const ConstView& mask, const View& out,
-                TallyEntry* tally, const Context& context);
+  // unchanged. The caller must move `end`. Mask and decays as in AttentionProblem.
+  void Continue(const AttentionInputs& inputs, const ConstView& mask, const ConstView& log_decay,
+                const View& out, TallyEntry* tally, const Context& context);
 };
 
 }  // namespace favor::attention

@@ -1,5 +1,5 @@
 // The file of a state: a safetensors file with the metadata
-//   format "favor.state", version "1", map, epsilon, scale, begin, end
+//   format "favor.state", version "1" ("2" if the state forgets), map, epsilon, scale, begin, end
 // and the tensors omega F64 [heads or 1, m, d], oprf_a F64 [heads or 1], those of state_numbers.h
 // and, if keys are centred, key_mean F64 [H, d]. Maps without ω have the metadata dim instead.
 // Files of earlier versions have no begin and end: their tokens begin at 0.
@@ -19,7 +19,8 @@ namespace favor {
 namespace {
 
 constexpr const char* kFormat = "favor.state";
-constexpr const char* kVersion = "1";
+// A reader that knows only the first refuses a state that forgets.
+constexpr const char *kVersion = "1", *kForgettingVersion = "2";
 
 class Reader {
  public:
@@ -87,7 +88,7 @@ void AttentionState::Save(const std::string& path) const {
   const kernels::FeatureConstants& constants = features::ConstantsOf(plan);
   io::Safetensors file;
   file.metadata = {{"format", kFormat},
-                   {"version", kVersion},
+                   {"version", state.forgets ? kForgettingVersion : kVersion},
                    {"map", std::string(plan.map().name)},
                    {"epsilon", fmt::format("{}", constants.epsilon())},
                    {"scale", fmt::format("{}", state.scale)},
@@ -141,16 +142,19 @@ AttentionState AttentionState::Parse(std::span<const std::byte> bytes, const std
   const Reader read(file, name);
   read.Text("checksum");  // must be there; it has been checked
   if (read.Text("format") != kFormat) read.Fail("is a safetensors file, but not a state of favor");
-  if (read.Text("version") != kVersion)
-    read.Fail(fmt::format("is a state of version '{}', expected {}",
-                          Printable(read.Text("version")), kVersion));
+  const bool forgets = read.Text("version") == kForgettingVersion;
+  if (!forgets && read.Text("version") != kVersion)
+    read.Fail(fmt::format("is a state of version '{}', expected {} or {}",
+                          Printable(read.Text("version")), kVersion, kForgettingVersion));
   const auto s_shape = read.ShapeOf("s", 4);
   const int64_t heads = s_shape[1];
   try {
     const FeaturePlan plan = ReadPlan(read, heads);
     read.Number("epsilon");
-    StateOptions options{
-        .batch = s_shape[0], .value_dim = s_shape[3], .scale = read.Number("scale")};
+    StateOptions options{.batch = s_shape[0],
+                         .value_dim = s_shape[3],
+                         .scale = read.Number("scale"),
+                         .forgets = forgets};
     std::vector<double> mean;
     if (read.Has("key_mean")) mean = read.Values("key_mean", {heads, plan.dim()});
     if (!mean.empty()) options.key_mean = ConstView(mean.data(), {heads, plan.dim()});

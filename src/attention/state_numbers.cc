@@ -25,6 +25,7 @@ void StoreState(const State& state, const std::string& prefix, io::Safetensors& 
   file.Add(prefix + "s", {b, h, width, state.value_dim}, Values(views.s));
   file.Add(prefix + "z", {b, h, width}, Values(views.z));
   file.Add(prefix + "tokens", {b, h}, std::move(tokens));
+  if (state.forgets) file.Add(prefix + "log_decay", {b, h}, Values(views.log_decay));
 }
 
 void LoadState(const io::Safetensors& file, const std::string& prefix, const std::string& who,
@@ -53,6 +54,8 @@ void LoadState(const io::Safetensors& file, const std::string& prefix, const std
     fail(fmt::format("tensor '{}tokens' does not have the shape that the other tensors imply",
                      prefix));
   const std::vector<int64_t> tokens = counts.Values<int64_t>(who);
+  std::vector<double> log_decay(static_cast<size_t>(state.Groups()), 0.0);
+  if (state.forgets) log_decay = numbers("log_decay", {b, h});
   const kernels::PrefixStates views = state.states.views();
   std::ranges::copy(c, views.c.Data<double>());
   std::ranges::copy(s, views.s.Data<double>());
@@ -62,6 +65,8 @@ void LoadState(const io::Safetensors& file, const std::string& prefix, const std
     if (count < 0 || count > kernels::kMostTokens) fail("has an impossible number of tokens");
     const kernels::PrefixState one = views.At(group);
     *one.tokens = static_cast<double>(count);
+    *one.log_decay = log_decay[static_cast<size_t>(group)];
+    if (!(*one.log_decay <= 0)) fail("its tokens forget less than nothing");
     for (const double value : one.c) {
       if ((value == -INFINITY) != one.IsEmpty())
         fail("its maxima and its number of tokens disagree");

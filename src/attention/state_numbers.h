@@ -1,5 +1,6 @@
 // The numbers of a state that change with its tokens, as tensors of a safetensors file:
 //   c F64 [B, H, width], s F64 [B, H, width, value_dim], z F64 [B, H, width], tokens I64 [B, H]
+// and, if the state forgets, log_decay F64 [B, H].
 #ifndef FAVOR_ATTENTION_STATE_NUMBERS_H_
 #define FAVOR_ATTENTION_STATE_NUMBERS_H_
 

@@ -256,7 +256,7 @@ TEST(State, RefusesKeysFarFromTheirMean) {
   Tensor mask({2});
   mask.Data<float>()[0] = 1;  // the row does not exist
   far.Data<float>()[5] = NAN;
-  EXPECT_NO_THROW(state.Append(far, v, context, mask));
+  EXPECT_NO_THROW(state.Append(far, v, context, {.key_mask = mask}));
 }
 
 // The means of heads that share keys may differ: every one of them counts.
@@ -288,7 +288,7 @@ TEST(State, CountsTheMostTokensOfAnyHead) {
     AttentionState state(FeaturePlan::Draw({.features = 8}, 2, 4, 1), {.value_dim = 3});
     for (int64_t at = 0; at < 6; at += piece) {
       state.Append(Rows(k, at, piece), Rows(v, at, piece), context,
-                   mask.view().Range(2, at, piece));
+                   {.key_mask = mask.view().Range(2, at, piece)});
     }
     EXPECT_EQ(state.tokens(), 5) << piece;
     EXPECT_EQ(state.end(), 6) << piece;
@@ -332,7 +332,9 @@ TEST(State, RefusesRowsThatDoNotFit) {
   EXPECT_THROW(state.Append(Tensor({4, 3, 8}), Tensor({4, 3, 4}), context), Error);
   EXPECT_THROW(state.Append(Tensor({4, 3, 8}), Tensor({4, 2, 5}), context), Error);
   EXPECT_THROW(state.Append(Tensor({3, 3, 8}), Tensor({3, 3, 5}), context), Error);
-  EXPECT_THROW(state.Append(Tensor({4, 3, 8}), Tensor({4, 3, 5}), context, Tensor({2})), Error);
+  EXPECT_THROW(
+      state.Append(Tensor({4, 3, 8}), Tensor({4, 3, 5}), context, {.key_mask = Tensor({2})}),
+      Error);
   EXPECT_THROW(state.Attend(Tensor({2, 3, 8}), context), Error);
   EXPECT_THROW(state.Continue(Tensor({4, 3, 8}), Tensor({4, 2, 8}), Tensor({4, 2, 5}), context),
                Error);
@@ -385,7 +387,7 @@ TEST(State, KnowsWhereItBeginsAndEnds) {
   Tensor mask({5});
   for (const int64_t i : {0, 1, 3}) mask.Data<float>()[i] = 1;
   AttentionState first(plan, {.value_dim = 3}), second(plan, {.value_dim = 3, .begin = 5});
-  first.Append(k, v, context, mask);
+  first.Append(k, v, context, {.key_mask = mask});
   EXPECT_EQ(first.begin(), 0);
   EXPECT_EQ(first.end(), 5);  // masked tokens have a position too
   EXPECT_EQ(first.tokens(), 3);

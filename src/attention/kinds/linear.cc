@@ -88,7 +88,7 @@ class LinearCache : public Cache {
   void Attend(const AttentionInputs& inputs, View out, TallyEntry* tally,
               const Context& context) override {
     State& state = internal::Inside(state_);
-    state.Continue(inputs, {}, out, tally, context);
+    state.Continue(inputs, {}, {}, out, tally, context);
     state.end += inputs.k.size(2);
   }
   int64_t Bytes() const override { return state_.Bytes(); }

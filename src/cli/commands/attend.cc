@@ -166,7 +166,7 @@ void Declare(Options& options, Arguments& a) {
                "0 or false: the key is ignored; [L], [B,L] or [B,H,L]");
   options.Path("--log-decay", "D.npy", a.log_decay,
                "Forgetting: ℓ ≤ 0 of each token, [L], [H,L] or [B,H,L]; what came before it counts "
-               "e^ℓ times from then on (causal linear attention, --device reference so far)");
+               "e^ℓ times from then on (causal linear attention)");
   options.Number("--scale", a.options.scale, "Scale of q·k").Default("1/√d");
   options.Flag("--unnormalized", a.unnormalized, "Leave out the division by the sum of weights");
   a.features.Add(options);

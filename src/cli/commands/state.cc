@@ -18,25 +18,22 @@ namespace favor::cli {
 namespace {
 
 struct Arguments {
-  std::string state, k, v, q, out, mask, mean, log_scale, numerator, denominator;
+  std::string state, k, v, q, out, mask, mean, log_decay, log_scale, numerator, denominator;
   std::vector<std::string> inputs;
   std::optional<double> scale;
-  int64_t heads = 0;
+  int64_t heads = 0, begin = 0;
   bool json = false;
   FeatureArguments features;
   ContextArguments run;
 };
 
 Json Describe(const AttentionState& state) {
-  return {{"map", state.plan().map().name},
-          {"tokens", state.tokens()},
-          {"batch", state.batch()},
-          {"heads", state.plan().heads()},
-          {"dim", state.plan().dim()},
-          {"value_dim", state.value_dim()},
-          {"features", state.plan().features()},
-          {"scale", state.scale()},
-          {"bytes", state.Bytes()}};
+  return {{"map", state.plan().map().name}, {"tokens", state.tokens()},
+          {"begin", state.begin()},         {"end", state.end()},
+          {"forgets", state.forgets()},     {"batch", state.batch()},
+          {"heads", state.plan().heads()},  {"dim", state.plan().dim()},
+          {"value_dim", state.value_dim()}, {"features", state.plan().features()},
+          {"scale", state.scale()},         {"bytes", state.Bytes()}};
 }
 
 void Print(const std::string& path, const AttentionState& state, bool json) {
@@ -46,10 +43,13 @@ void Print(const std::string& path, const AttentionState& state, bool json) {
     return;
   }
   fmt::print(
-      "{}: {} tokens, map {}, {} features, batch {}, {} heads of dim {}, values of dim {}, {} "
+      "{}: {} tokens{}, map {}, {} features, batch {}, {} heads of dim {}, values of dim {}, {} "
       "bytes\n",
-      Printable(path), state.tokens(), state.plan().map().name, state.plan().features(),
-      state.batch(), state.plan().heads(), state.plan().dim(), state.value_dim(), state.Bytes());
+      Printable(path), state.tokens(),
+      state.forgets() ? fmt::format(" from {} to {}, which forgets", state.begin(), state.end())
+                      : "",
+      state.plan().map().name, state.plan().features(), state.batch(), state.plan().heads(),
+      state.plan().dim(), state.value_dim(), state.Bytes());
 }
 
 // A new state that fits the keys and values.
@@ -58,8 +58,11 @@ AttentionState NewState(const Arguments& a, const Tensor& k, const Tensor& v, ui
   const int64_t heads = a.heads > 0 ? a.heads : keys.size(1);
   const FeaturePlan plan = a.features.Plan(heads, keys.size(3), seed);
   Tensor mean;
-  StateOptions options{
-      .batch = keys.size(0), .value_dim = v.shape()[v.shape().rank() - 1], .scale = a.scale};
+  StateOptions options{.batch = keys.size(0),
+                       .value_dim = v.shape()[v.shape().rank() - 1],
+                       .scale = a.scale,
+                       .begin = a.begin,
+                       .forgets = !a.log_decay.empty()};
   if (!a.mean.empty()) {
     mean = ReadNpy(a.mean);
     options.key_mean = mean;
@@ -74,19 +77,23 @@ bool Exists(const std::string& path) {
 
 void Append(Arguments& a) {
   a.features.Read("state");
-  CheckFiles("state", {a.state}, {a.k, a.v, a.mask, a.mean, a.features.omega()});
+  CheckFiles("state", {a.state}, {a.k, a.v, a.mask, a.log_decay, a.mean, a.features.omega()});
   const Context context = a.run.Make();
   const io::FolderLock lock(a.state);  // so that two appends at once lose nothing
   const Tensor k = ReadMaskedRows(a.k, !a.mask.empty()), v = ReadMaskedRows(a.v, !a.mask.empty());
   AttentionState state =
       Exists(a.state) ? AttentionState::Load(a.state) : NewState(a, k, v, context.seed());
-  Tensor mask;
-  ConstView mask_view;
+  Tensor mask, log_decay;
+  TokenOptions tokens;
   if (!a.mask.empty()) {
     mask = ReadNpyMask(a.mask);
-    mask_view = mask;
+    tokens.key_mask = mask;
   }
-  state.Append(k, v, context, mask_view);
+  if (!a.log_decay.empty()) {
+    log_decay = ReadNpy(a.log_decay);
+    tokens.log_decay = log_decay;
+  }
+  state.Append(k, v, context, tokens);
   state.Save(a.state);
   Print(a.state, state, a.json);
 }
@@ -144,12 +151,16 @@ void DeclareAppend(Options& options, Arguments& a) {
   options.Path("--k", "K.npy", a.k, "Keys").Required();
   options.Path("--v", "V.npy", a.v, "Values").Required();
   options.Path("--key-mask", "M.npy", a.mask, "0 or false: the key is ignored");
+  options.Path("--log-decay", "D.npy", a.log_decay,
+               "What each token makes those before it forget, as in favor attend");
   a.run.Add(options);
   options.Flag("--json", a.json, "Print JSON");
   options.Heading("Settings of a new file (an existing one keeps its own)");
   a.features.Add(options);
   options.Path("--center-keys", "MEAN.npy", a.mean, "A frozen mean, subtracted from every key");
   options.Number("--scale", a.scale, "Scale of q·k").Default("1/√d");
+  options.Integer("--begin", {0, int64_t{1} << 53}, a.begin,
+                  "Position of the first token; states that forget are merged in order");
   options.Integer("--heads", {1, 65536}, a.heads, "Heads of the queries, if keys have fewer")
       .Default("those of the keys");
 }

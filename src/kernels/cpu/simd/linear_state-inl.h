@@ -366,13 +366,13 @@ class SumState {
     if (layout_ == Layout::kByFeature) {
       result.row_decay = decay_.data();
       result.row_factor = factor_.data();
-      Multiply({panel.Weights(0), 1, panel.step()}, values, rows.value_step(), width_,
-               value_dim_, rows.count(), result);
+      Multiply({panel.Weights(0), 1, panel.step()}, values, rows.value_step(), width_, value_dim_,
+               rows.count(), result);
     } else {
       result.column_decay = decay_.data();
       result.column_factor = factor_.data();
-      Multiply({values, 1, rows.value_step()}, panel.Weights(0), panel.step(), value_dim_,
-               width_, rows.count(), result);
+      Multiply({values, 1, rows.value_step()}, panel.Weights(0), panel.step(), value_dim_, width_,
+               rows.count(), result);
     }
     c_ = rows.end();
     log_decay_ += decay.total();
