@@ -57,7 +57,7 @@ struct AttentionOptions {
   bool reference = false;  // plain loops in double
   // Forgetting, of causal linear attention: ℓ ≤ 0, [L], [H, L] or [B, H, L] with the heads of
   // queries or of keys. Key j counts e^{ℓ_{j+1} + … + ℓ_i} times for query i. Borrowed like the
-  // mask; none: nothing is forgotten. With `reference` only, so far.
+  // mask; none: nothing is forgotten. On the CPU only, so far.
   ConstView log_decay;
 
   // Linear attention only. A plan is a drawn map with one head for each query head; if none is

@@ -32,6 +32,40 @@ class StateCommand : public ToolFixture {
   }
 };
 
+TEST_F(StateCommand, ForgetsAndMergesInOrder) {
+  for (const auto& [name, length] : {std::pair("d1.npy", 7), std::pair("d2.npy", 5)}) {
+    Tensor decay({length});
+    for (int64_t i = 0; i < length; ++i) decay.Data<float>()[i] = -0.3f * static_cast<float>(i % 3);
+    WriteNpy(dir_ / name, decay);
+  }
+  const std::vector<std::string> first = {"--features", "12", "--log-decay", dir_ / "d1.npy"},
+                                 later = {"--features",    "12",      "--log-decay",
+                                          dir_ / "d2.npy", "--begin", "7"};
+  ASSERT_EQ(Append("s", "1", first).status, 0);
+  ExpectError(Append("s", "2"), 2, "not given to a state that forgets");
+  ASSERT_EQ(Append("s", "2", {"--log-decay", dir_ / "d2.npy"}).status, 0);
+  ASSERT_EQ(Append("a", "1", first).status, 0);
+  ASSERT_EQ(Append("b", "2", later).status, 0);
+  ExpectError(RunTool({"state", "merge", dir_ / "b", dir_ / "a", "--out", dir_ / "ba"}), 1,
+              "ends at token 12 and one that begins at 0");
+  ASSERT_EQ(RunTool({"state", "merge", dir_ / "a", dir_ / "b", "--out", dir_ / "ab"}).status, 0);
+  Read("s");
+  const Tensor appended = ReadNpy(dir_ / "answer.npy");
+  Read("ab");
+  const Tensor merged = ReadNpy(dir_ / "answer.npy");
+  for (int64_t i = 0; i < 24; ++i)
+    EXPECT_NEAR(appended.Data<float>()[i], merged.Data<float>()[i], 1e-5);
+  const auto shown = nlohmann::json::parse(RunTool({"state", "show", dir_ / "ab", "--json"}).out);
+  EXPECT_EQ(shown["begin"], 0);
+  EXPECT_EQ(shown["end"], 12);
+  EXPECT_EQ(shown["forgets"], true);
+  EXPECT_NE(RunTool({"state", "show", dir_ / "b"}).out.find("from 7 to 12, which forgets"),
+            std::string::npos);
+  ASSERT_EQ(Append("n", "1", {"--features", "12"}).status, 0);
+  ExpectError(Append("n", "2", {"--log-decay", dir_ / "d2.npy"}), 2,
+              "given to a state that forgets nothing");
+}
+
 TEST_F(StateCommand, AppendsReadsMergesAndShows) {
   ASSERT_EQ(Append("s", "1", {"--features", "12", "--seed", "3"}).status, 0);
   ASSERT_EQ(Append("s", "2").status, 0);  // keeps the map and ω of the file
