@@ -187,14 +187,13 @@ AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Con
 
 reports::Table AttentionBench::ToTable() const {
   reports::Table table{
-      .title = fmt::format("{} attention, {}, batch {}, {} heads, d = {}{}, m = {}, {} threads",
-                           options.causal ? "Causal" : "Bidirectional",
-                           options.backward ? "forward and backward" : "forward", options.batch,
-                           options.heads, options.dim,
-                           options.value_dim == 0
-                               ? ""
-                               : fmt::format(", values of dim {}", options.value_dim),
-                           options.features, threads),
+      .title = fmt::format(
+          "{} attention, {}, batch {}, {} heads, d = {}{}, m = {}, {} threads",
+          options.causal ? "Causal" : "Bidirectional",
+          options.backward ? "forward and backward" : "forward", options.batch, options.heads,
+          options.dim,
+          options.value_dim == 0 ? "" : fmt::format(", values of dim {}", options.value_dim),
+          options.features, threads),
       .caption =
           fmt::format("{} Shortest of {} times; tokens are positions of a sequence, all heads.",
                       YardstickText(sgemm_gflops), options.rounds),
@@ -211,7 +210,9 @@ reports::Table AttentionBench::ToTable() const {
     }
     table.rows.push_back(
         {std::to_string(row.length),
-         row.exact ? "exact" : fmt::format("{}, {}", row.map, row.projection),
+         row.exact                    ? "exact"
+         : FindMap(row.map).has_omega ? fmt::format("{}, {}", row.map, row.projection)
+                                      : fmt::format("{}, m = {}", row.map, row.features),
          fmt::format("{:.3f}", 1e3 * row.seconds),
          fmt::format("{:.3g}", static_cast<double>(row.length * options.batch) / row.seconds),
          fmt::format("{:.1f}", row.gflops), ShareText(row.gflops, sgemm_gflops),

@@ -91,8 +91,8 @@ FeaturePanel::FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool back
       feature_shift_(static_cast<size_t>(PaddedColumns(head.width)), kNowhere),
       memory_(context, kWidestVector +
                            max_rows * (x_step_ + u_step_ + Optional(!head.map->linear, step_) +
-                                   Optional(has_factor_, step_) +
-                                   Optional(backward && !head.map->linear, u_step_)) +
+                                       Optional(has_factor_, step_) +
+                                       Optional(backward && !head.map->linear, u_step_)) +
                            step_) {
   for (size_t r = 0; r < offset_.size(); ++r) offset_[r] = head.Offset(static_cast<int64_t>(r));
   float* next = memory_.data();

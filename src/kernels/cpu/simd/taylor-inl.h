@@ -51,8 +51,8 @@ HWY_INLINE void TaylorBackward(const float* HWY_RESTRICT x, int64_t dim,
       if (i < dim - distance)
         after = hn::MulAdd(hn::LoadU(d, pairs + i), hn::LoadU(d, x + i + distance), after);
       if (i + Lanes() > distance)
-        before = hn::MulAdd(hn::LoadU(d, pairs + i - distance), hn::LoadU(d, x + i - distance),
-                            before);
+        before =
+            hn::MulAdd(hn::LoadU(d, pairs + i - distance), hn::LoadU(d, x + i - distance), before);
       pairs += dim - distance;
     }
     hn::StoreU(hn::Add(after, before), d, grad_x + i);
