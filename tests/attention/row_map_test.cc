@@ -2,10 +2,13 @@
 // polynomials of s = x·y exactly.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <deque>
 #include <tuple>
 #include <vector>
 
+#include "core/scratch.h"
 #include "core/simd.h"
 #include "favor/error.h"
 #include "tests/attention/oracle.h"
@@ -193,6 +196,32 @@ TEST(Taylor, CountsDenominatorsThatRoundingMakesNonpositive) {
   options.reference = true;
   Attend(q, k, v, options, context, {.report = &report});
   EXPECT_EQ(report.nonpositive_rows, 0);
+}
+
+// Vectors reach beyond rows: what they find there must not count, whatever memory held before.
+TEST(Taylor, DoesNotDependOnWhatMemoryHeld) {
+  const Tensor q = RandomTensor({70, 17}, 0.5, 1), k = RandomTensor({70, 17}, 0.5, 2),
+               v = RandomTensor({70, 3}, 1, 3), grad_out = RandomTensor({70, 3}, 1, 4);
+  for (const bool causal : {false, true}) {
+    const AttentionOptions options{.causal = causal, .features = {.map = "taylor"}};
+    const auto gradients = [&](float held) {
+      const Context context({.threads = 1});
+      {
+        std::deque<Scratch<float>> buffers;  // more than a call has in use at once
+        for (int i = 0; i < 16; ++i)
+          std::fill_n(buffers.emplace_back(context, 1 << 18).data(), 1 << 18, held);
+      }
+      const Tensor out = Attend(q, k, v, options, context);
+      return AttendBackward({q, k, v, out, grad_out}, options, context);
+    };
+    const AttentionGradients want = gradients(0);
+    for (const float held : {1.0f, NAN}) {
+      const AttentionGradients got = gradients(held);
+      EXPECT_EQ(LargestDifference(got.q, want.q), 0);
+      EXPECT_EQ(LargestDifference(got.k, want.k), 0);
+      EXPECT_EQ(LargestDifference(got.v, want.v), 0);
+    }
+  }
 }
 
 TEST(Taylor, RefusesWhatItCannotComputeWith) {
