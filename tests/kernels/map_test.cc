@@ -257,6 +257,16 @@ TEST_P(EveryRowMap, HasTheDerivativeOfItsFormulaInBothTypesOnEverySimdTarget) {
   UseSimd(SimdNames().front());
 }
 
+TEST_P(EveryRowMap, SaysItsSignTruly) {
+  bool negative = false;
+  for (const double sign : {1.0, -1.0}) {
+    std::vector<double> row = x;
+    for (double& value : row) value *= sign;
+    for (const double factor : Factors(row)) negative = negative || factor < 0;
+  }
+  EXPECT_EQ(!negative, map.traits->info.nonnegative);
+}
+
 TEST_P(EveryRowMap, HasTheKernelThatItSays) {
   const std::vector<double> y = Row(dim, 2);
   const std::vector<double> phi_x = Factors(x), phi_y = Factors(y);
