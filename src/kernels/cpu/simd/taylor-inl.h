@@ -1,6 +1,7 @@
-// The map `taylor` on rows as panels hold them, for the SIMD target being compiled: vectors run
-// over the pairs of one distance and beyond them, into what the next store overwrites or zeros of
-// the padding cancel. The compiler does not find this in the loops of maps/taylor.h.
+// The map `taylor` on rows of a panel, for the SIMD target being compiled. Vectors run past the end
+// of the pairs of one distance: what they write there is overwritten by the next distance, and what
+// they read there is multiplied by the zeros around x. The compiler does not find this in the loops
+// of maps/taylor.h.
 #if defined(FAVOR_KERNELS_CPU_SIMD_TAYLOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FAVOR_KERNELS_CPU_SIMD_TAYLOR_INL_H_
 #undef FAVOR_KERNELS_CPU_SIMD_TAYLOR_INL_H_
@@ -17,7 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-// Zeros follow x; so they do after the factors.
+// x is followed by a vector of zeros, and so are the factors afterwards.
 HWY_INLINE void TaylorFactors(const float* HWY_RESTRICT x, int64_t dim,
                               float* HWY_RESTRICT factors) {
   const FloatTag d;
@@ -36,7 +37,8 @@ HWY_INLINE void TaylorFactors(const float* HWY_RESTRICT x, int64_t dim,
   }
 }
 
-// Zeros precede and follow x and follow grad_factors. What lies behind grad_x is overwritten.
+// A vector of zeros precedes x and follows x and grad_factors; a vector after grad_x may be
+// overwritten. `after` sums over partners x[i + distance], `before` over partners x[i − distance].
 HWY_INLINE void TaylorBackward(const float* HWY_RESTRICT x, int64_t dim,
                                const float* HWY_RESTRICT grad_factors, float* HWY_RESTRICT grad_x) {
   const FloatTag d;
