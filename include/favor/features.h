@@ -55,6 +55,9 @@ class FeaturePlan {
  public:
   static constexpr int64_t kMaxFeatures = int64_t{1} << 20;
   static constexpr int64_t kMaxDim = 4096;
+  // The width of a map without ω: its state would otherwise be larger than the keys and values of
+  // most sequences. `taylor` reaches it at dim 254.
+  static constexpr int64_t kMaxRowWidth = int64_t{1} << 15;
 
   // Throws kInvalidOption for unknown names (naming the nearest), counts out of range and
   // combinations that would be biased: `regularized` needs √d norms, `oprf` needs χ norms, softmax

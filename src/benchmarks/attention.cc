@@ -25,15 +25,18 @@ constexpr double kSecondsOfRow = 20;  // a row that has taken this long is not t
 class BenchCall {
  public:
   BenchCall(const AttentionBenchOptions& options, int64_t length, uint64_t seed)
-      : backward_(options.backward),
-        shape_({options.batch, options.heads, length, options.dim}),
-        q_(RandomNormal(shape_, options.deviation, seed, "bench q")),
-        k_(RandomNormal(shape_, options.deviation, seed, "bench k")),
-        v_(RandomNormal(shape_, 1, seed, "bench v")),
-        out_(shape_) {
+      : backward_(options.backward) {
+    const Shape rows{options.batch, options.heads, length, options.dim},
+        values{options.batch, options.heads, length, options.ValueDim()};
+    q_ = RandomNormal(rows, options.deviation, seed, "bench q");
+    k_ = RandomNormal(rows, options.deviation, seed, "bench k");
+    v_ = RandomNormal(values, 1, seed, "bench v");
+    out_ = Tensor(values);
     if (!backward_) return;
-    grad_out_ = RandomNormal(shape_, 1, seed, "bench gradient");
-    for (Tensor* gradient : {&grad_q_, &grad_k_, &grad_v_}) *gradient = Tensor(shape_);
+    grad_out_ = RandomNormal(values, 1, seed, "bench gradient");
+    grad_q_ = Tensor(rows);
+    grad_k_ = Tensor(rows);
+    grad_v_ = Tensor(values);
   }
 
   void Run(const AttentionOptions& options, const Context& context) {
@@ -46,7 +49,6 @@ class BenchCall {
 
  private:
   bool backward_;
-  Shape shape_;
   Tensor q_, k_, v_, out_, grad_out_, grad_q_, grad_k_, grad_v_;
 };
 
@@ -153,7 +155,7 @@ AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Con
                                        .heads = options.heads,
                                        .kv_heads = options.heads,
                                        .dim = options.dim,
-                                       .value_dim = options.dim},
+                                       .value_dim = options.ValueDim()},
                                       length, timed.options, options.backward);
       timed.row.gflops = flops / timed.row.seconds / 1e9;
       bench.rows.push_back(std::move(timed.row));
@@ -185,10 +187,13 @@ AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Con
 
 reports::Table AttentionBench::ToTable() const {
   reports::Table table{
-      .title = fmt::format("{} attention, {}, batch {}, {} heads, d = {}, m = {}, {} threads",
-                           options.causal ? "Causal" : "Bidirectional",
-                           options.backward ? "forward and backward" : "forward", options.batch,
-                           options.heads, options.dim, options.features, threads),
+      .title = fmt::format(
+          "{} attention, {}, batch {}, {} heads, d = {}{}, m = {}, {} threads",
+          options.causal ? "Causal" : "Bidirectional",
+          options.backward ? "forward and backward" : "forward", options.batch, options.heads,
+          options.dim,
+          options.value_dim == 0 ? "" : fmt::format(", values of dim {}", options.value_dim),
+          options.features, threads),
       .caption =
           fmt::format("{} Shortest of {} times; tokens are positions of a sequence, all heads.",
                       YardstickText(sgemm_gflops), options.rounds),
@@ -205,7 +210,9 @@ reports::Table AttentionBench::ToTable() const {
     }
     table.rows.push_back(
         {std::to_string(row.length),
-         row.exact ? "exact" : fmt::format("{}, {}", row.map, row.projection),
+         row.exact                    ? "exact"
+         : FindMap(row.map).has_omega ? fmt::format("{}, {}", row.map, row.projection)
+                                      : fmt::format("{}, m = {}", row.map, row.features),
          fmt::format("{:.3f}", 1e3 * row.seconds),
          fmt::format("{:.3g}", static_cast<double>(row.length * options.batch) / row.seconds),
          fmt::format("{:.1f}", row.gflops), ShareText(row.gflops, sgemm_gflops),

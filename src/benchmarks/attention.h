@@ -17,12 +17,15 @@ namespace favor::benchmarks {
 struct AttentionBenchOptions {
   std::vector<int64_t> lengths = {512, 1024, 2048, 4096, 8192, 16384};
   int64_t batch = 1, heads = 8, dim = 64, features = 256;
+  int64_t value_dim = 0;  // 0: dim
   std::vector<std::string> maps = {"positive"}, projections = {"orthogonal"};
   bool causal = false, backward = false;
   int64_t exact_up_to = 16384;  // the longest sequence of exact attention
   double deviation = 0.5;       // standard deviation of queries and keys
   int64_t rounds = 5;           // how often everything is timed; the shortest time counts
   bool quiet = false;           // no progress on stderr
+
+  int64_t ValueDim() const { return value_dim == 0 ? dim : value_dim; }
 };
 
 struct AttentionMeasurement {

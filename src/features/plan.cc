@@ -176,6 +176,11 @@ FeaturePlan FeaturePlan::Draw(const FeatureOptions& options, int64_t heads, int6
           "given '{}', but the map '{}' needs a random one", projection.info.name,
           traits.info.name);
   }
+  if (map.IsRowMap() && map.row.width(dim) > kMaxRowWidth) {
+    Throw(ErrorCode::kInvalidOption, "dim",
+          "given {} for the map '{}', which makes {} features of it, expected at most {}", dim,
+          traits.info.name, map.row.width(dim), kMaxRowWidth);
+  }
   const int64_t drawn_heads = options.shared_omega ? 1 : heads;
   if (options.features > kMaxOmegaElements / (dim * drawn_heads)) {
     Throw(ErrorCode::kInvalidOption, "features",

@@ -17,6 +17,8 @@
 //   Width(dim)                                 columns of φ
 //   Factors(x, dim, factors)                   [dim] → [width]
 //   Backward(x, dim, grad_factors, grad_x)     back
+//
+// The loops of `taylor` have a second form in cpu/simd/taylor-inl.h, written in vectors.
 #ifndef FAVOR_KERNELS_MAP_H_
 #define FAVOR_KERNELS_MAP_H_
 

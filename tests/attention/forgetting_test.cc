@@ -53,7 +53,7 @@ Tensor Definition(const Call& call, const float* mask) {
 // Maps with an exponent, with a factor, and without ω; masks, shared keys, sums.
 std::vector<Case> Ways() {
   std::vector<Case> ways;
-  for (const char* map : {"positive", "relu", "taylor1"}) {
+  for (const char* map : {"positive", "relu", "taylor1", "taylor"}) {
     for (const bool masked : {false, true}) {
       for (const bool normalize : {true, false}) {
         ways.push_back({.map = map,

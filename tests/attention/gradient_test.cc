@@ -65,8 +65,10 @@ TEST_P(MapGradients, OfTheFastKernelsAreThoseOfTheReferenceOnEverySimdTarget) {
     way.features = 37;
     way.deviation = 0.7;
     Call call(way);
-    // Denominators of signed maps can be small, and rounding grows with them.
-    const bool tame = call.options.plan->map().nonnegative || !way.normalize;
+    // Denominators of signed maps can be small, and rounding grows with them; but taylor's kernel
+    // is positive.
+    const bool tame =
+        call.options.plan->map().nonnegative || GetParam() == "taylor" || !way.normalize;
     ExpectReferenceOnEverySimdTarget(call, tame ? 1e-5 : 1e-3);
   }
 }

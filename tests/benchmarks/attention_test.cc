@@ -38,6 +38,9 @@ TEST(Bench, CountsOperations) {
   taylor.features = {.map = "taylor1", .features = 7};
   EXPECT_EQ(attention::FindKind("linear").Flops(shape, 11, taylor, false),
             2 * 3 * 8.0 * 11 * 6 * 5);
+  taylor.features.map = "taylor";  // 1 + d + d(d + 1)/2
+  EXPECT_EQ(attention::FindKind("linear").Flops(shape, 11, taylor, true),
+            2 * 3 * 24.0 * 11 * 21 * 5);
 }
 
 TEST(Bench, MeasuresEveryRowAndLine) {
@@ -67,6 +70,29 @@ TEST(Bench, MeasuresEveryRowAndLine) {
   EXPECT_EQ(bench.lines.size(), 4u);
   EXPECT_EQ(bench.ToTable().rows.size(), 9u);
   EXPECT_EQ(bench.ToPlot().series.size(), 10u);  // for each, a line and its markers
+}
+
+// Values may have a dim of their own; a map without ω is named with the features that it makes.
+TEST(Bench, MeasuresMapsWithoutOmegaAndValuesOfAnotherDim) {
+  const Context context({.threads = 2});
+  const AttentionBench bench = RunAttentionBench({.lengths = {32},
+                                                  .heads = 2,
+                                                  .dim = 4,
+                                                  .features = 8,
+                                                  .value_dim = 12,
+                                                  .maps = {"taylor"},
+                                                  .backward = true,
+                                                  .exact_up_to = 32,
+                                                  .rounds = 1,
+                                                  .quiet = true},
+                                                 context);
+  ASSERT_EQ(bench.rows.size(), 2u);
+  const AttentionMeasurement& row = bench.rows[0];
+  EXPECT_EQ(row.features, 15);
+  const double flops = 2 * 12.0 * 32 * 15 * (4 + 12);
+  EXPECT_NEAR(row.gflops, flops / row.seconds / 1e9, 1e-6 * row.gflops);
+  EXPECT_EQ(bench.ToTable().rows[0][1], "taylor, m = 15");
+  EXPECT_NE(bench.ToTable().title.find("d = 4, values of dim 12, m = 8"), std::string::npos);
 }
 
 TEST(Sgemm, IsAProductOfMatrices) {

@@ -95,6 +95,13 @@ TEST_F(AttendCommand, ReportsRowsWithoutAPositiveDenominator) {
             std::string::npos);
 }
 
+TEST_F(AttendCommand, TakesMapsWithoutOmega) {
+  for (const char* map : {"taylor1", "taylor"}) {
+    ExpectSame({"--map", map}, {.features = {.map = map}});
+    ExpectSame({"--map", map, "--causal"}, {.causal = true, .features = {.map = map}});
+  }
+}
+
 TEST_F(AttendCommand, GivesTheSameBytesForAnyNumberOfThreads) {
   ASSERT_EQ(Run({"--threads", "1", "--causal"}).status, 0);
   const std::string one = ReadText(dir_ / "out.npy");
@@ -108,6 +115,7 @@ TEST_F(AttendCommand, GivesTheSameBytesForAnyNumberOfThreads) {
 
 TEST_F(AttendCommand, RefusesWhatDoesNotFit) {
   ExpectError(Run({"--attention", "exakt"}), 2, "did you mean 'exact'?");
+  ExpectError(Run({"--map", "taylor", "--save-omega", dir_ / "w.npy"}), 2, "which has none");
   ExpectError(Run({"--causal", "--center-keys"}), 2, "frozen mean");
   ExpectError(Run({"--causal", "--map", "oprf"}), 2, "--oprf-a");
   ExpectError(Run({"--attention", "exact", "--save-omega", dir_ / "w.npy"}), 2,

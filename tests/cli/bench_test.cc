@@ -32,9 +32,9 @@ TEST_F(BenchCommand, PrintsATableAndWritesJsonAndAPlot) {
   ASSERT_EQ(json["sgemm_gflops"].is_number(), benchmarks::LargeSgemm::Available());
   ASSERT_EQ(json["rows"].size(), 6u);
   for (const auto& row : json["rows"]) {
-    for (const char* key :
-         {"attention", "map", "projection", "causal", "backward", "batch", "heads", "dim",
-          "features", "length", "threads", "seconds", "gflops", "share_of_sgemm", "extra_bytes"}) {
+    for (const char* key : {"attention", "map", "projection", "causal", "backward", "batch",
+                            "heads", "dim", "value_dim", "features", "length", "threads", "seconds",
+                            "gflops", "share_of_sgemm", "extra_bytes"}) {
       EXPECT_TRUE(row.contains(key)) << key;
     }
     EXPECT_EQ(row["causal"], true);
@@ -50,7 +50,21 @@ TEST_F(BenchCommand, PrintsATableAndWritesJsonAndAPlot) {
   EXPECT_EQ(svg.str().rfind("<svg", 0), 0u);
 }
 
+TEST_F(BenchCommand, TakesMapsWithoutOmegaAndADimOfValues) {
+  const ToolResult result =
+      Run({"--map", "taylor", "--value-dim", "24", "--json", dir_ / "b.json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("taylor, m = 45"), std::string::npos) << result.out;
+  const auto row = nlohmann::json::parse(std::ifstream(dir_ / "b.json"))["rows"][0];
+  EXPECT_EQ(row["features"], 45);
+  EXPECT_EQ(row["dim"], 8);
+  EXPECT_EQ(row["value_dim"], 24);
+}
+
 TEST_F(BenchCommand, RefusesWrongOptions) {
+  ExpectError(RunTool({"bench", "attention", "--map", "taylor", "--dim", "300"}), 2,
+              "given 300 for the map 'taylor'");
+  ExpectError(Run({"--value-dim", "-1"}), 2, "--value-dim");
   ExpectError(Run({"--lengths", "16,many"}), 2, "--lengths");
   ExpectError(Run({"--maps", "positiv"}), 2, "did you mean 'positive'");
   ExpectError(Run({"--map", "regularized", "--projections", "none"}), 2, "");

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "core/simd.h"
@@ -192,15 +193,19 @@ INSTANTIATE_TEST_SUITE_P(Maps, EveryMap, testing::ValuesIn(ElementwiseMaps()),
                            return name;
                          });
 
-class EveryRowMap : public testing::TestWithParam<MapEntry> {
+class EveryRowMap : public testing::TestWithParam<std::tuple<MapEntry, int64_t>> {
  protected:
-  static constexpr int64_t kDim = 21;  // more than a vector, and a remainder
-  const FeatureConstants constants{GetParam(), kDim, 0, {}, {0.0}};
-  std::vector<double> x = [] {
+  const MapEntry map = std::get<0>(GetParam());
+  const int64_t dim = std::get<1>(GetParam());
+  const FeatureConstants constants{map, dim, 0, {}, {0.0}};
+  const std::vector<double> x = Row(dim, 1);
+
+  static std::vector<double> Row(int64_t dim, double phase) {
     std::vector<double> row;
-    for (int i = 0; i < kDim; ++i) row.push_back(static_cast<float>(std::sin(1 + 1.7 * i)));
+    for (int64_t i = 0; i < dim; ++i)
+      row.push_back(static_cast<float>(std::sin(phase + 1.7 * static_cast<double>(i))));
     return row;
-  }();
+  }
 
   std::vector<double> Factors(const std::vector<double>& row) const {
     std::vector<double> exponents(static_cast<size_t>(constants.width()), 1.0), factors(exponents);
@@ -212,13 +217,13 @@ class EveryRowMap : public testing::TestWithParam<MapEntry> {
 
 TEST_P(EveryRowMap, HasTheDerivativeOfItsFormulaInBothTypesOnEverySimdTarget) {
   const auto width = static_cast<size_t>(constants.width());
-  std::vector<double> grad_factors(width), none(width, 0.0), got(kDim);
+  std::vector<double> grad_factors(width), none(width, 0.0), got(x.size());
   for (size_t i = 0; i < width; ++i)
     grad_factors[i] = static_cast<float>(0.3 - 0.1 * static_cast<double>(i % 9));
   reference::FeatureGradientOf(constants.Head(0), x.data(), none.data(), grad_factors.data(),
                                got.data());
   constexpr double kStep = 1e-6;
-  for (size_t i = 0; i < kDim; ++i) {
+  for (size_t i = 0; i < x.size(); ++i) {
     std::vector<double> up = x, down = x;
     up[i] += kStep;
     down[i] -= kStep;
@@ -233,7 +238,7 @@ TEST_P(EveryRowMap, HasTheDerivativeOfItsFormulaInBothTypesOnEverySimdTarget) {
       grad_f32(grad_factors.begin(), grad_factors.end()), none_f32(width, 0.0f);
   for (const std::string& simd : SimdNames()) {
     UseSimd(simd);
-    std::vector<float> exponents(width, 1.0f), factors(width), back(kDim);
+    std::vector<float> exponents(width, 1.0f), factors(width), back(x.size());
     FeaturesOfRow(constants, x_f32, exponents, factors);
     for (size_t r = 0; r < width; ++r) {
       EXPECT_EQ(exponents[r], 0) << simd;
@@ -242,19 +247,28 @@ TEST_P(EveryRowMap, HasTheDerivativeOfItsFormulaInBothTypesOnEverySimdTarget) {
     const Shape shape{1, 1, constants.width()};
     cpu::FeaturesBackward({.constants = constants,
                            .heads = 1,
-                           .x = ConstView(x_f32.data(), {1, 1, kDim}),
+                           .x = ConstView(x_f32.data(), {1, 1, dim}),
                            .grad_exponents = ConstView(none_f32.data(), shape),
                            .grad_factors = ConstView(grad_f32.data(), shape),
-                           .grad_x = View(back.data(), {1, 1, kDim})},
+                           .grad_x = View(back.data(), {1, 1, dim})},
                           Context());
-    for (size_t i = 0; i < kDim; ++i) EXPECT_NEAR(back[i], got[i], 2e-6) << simd;
+    for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(back[i], got[i], 2e-6) << simd;
   }
   UseSimd(SimdNames().front());
 }
 
+TEST_P(EveryRowMap, SaysItsSignTruly) {
+  bool negative = false;
+  for (const double sign : {1.0, -1.0}) {
+    std::vector<double> row = x;
+    for (double& value : row) value *= sign;
+    for (const double factor : Factors(row)) negative = negative || factor < 0;
+  }
+  EXPECT_EQ(!negative, map.traits->info.nonnegative);
+}
+
 TEST_P(EveryRowMap, HasTheKernelThatItSays) {
-  std::vector<double> y = x;
-  for (size_t i = 0; i < y.size(); ++i) y[i] = 0.4 * x[i] + 0.1 * static_cast<double>(i % 3);
+  const std::vector<double> y = Row(dim, 2);
   const std::vector<double> phi_x = Factors(x), phi_y = Factors(y);
   Pair pair{};
   double dot = 0;
@@ -264,20 +278,75 @@ TEST_P(EveryRowMap, HasTheKernelThatItSays) {
     pair.yy += y[i] * y[i];
     pair.xy += x[i] * y[i];
   }
-  const Moments moments =
-      GetParam().theory(pair, {.dim = kDim, .omega_dim = kDim, .norm = OmegaNorm::kChi});
+  const Moments moments = map.theory(pair, {.dim = dim, .omega_dim = dim, .norm = OmegaNorm::kChi});
   EXPECT_NEAR(*moments.mean, dot, 1e-12 * (1 + std::fabs(dot)));
+  EXPECT_EQ(*moments.second, *moments.mean * *moments.mean);
 }
 
-INSTANTIATE_TEST_SUITE_P(RowMaps, EveryRowMap, testing::Values(*FindMap("taylor1")),
+std::vector<MapEntry> RowMaps() {
+  std::vector<MapEntry> maps;
+  for (const MapEntry& map : AllMaps()) {
+    if (map.IsRowMap()) maps.push_back(map);
+  }
+  return maps;
+}
+
+// Dims below, at and above a vector of every target.
+INSTANTIATE_TEST_SUITE_P(RowMaps, EveryRowMap,
+                         testing::Combine(testing::ValuesIn(RowMaps()),
+                                          testing::Values(1, 2, 5, 8, 16, 17, 21, 40)),
                          [](const auto& test) {
-                           return std::string(test.param.traits->info.name);
+                           return std::string(std::get<0>(test.param).traits->info.name) + "_of_" +
+                                  std::to_string(std::get<1>(test.param));
                          });
 
+TEST(Taylor, OrdersItsFeaturesByDegreeAndPairsByDistance) {
+  const auto features = [](const std::vector<double>& x) {
+    const MapEntry& map = *FindMap("taylor");
+    std::vector<double> phi(static_cast<size_t>(map.Width(0, static_cast<int64_t>(x.size()))));
+    map.row.evaluate(x.data(), static_cast<int64_t>(x.size()), phi.data());
+    return phi;
+  };
+  const double root = std::sqrt(0.5);
+  const auto expect = [](const std::vector<double>& got, const std::vector<double>& want) {
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-14) << i;
+  };
+  expect(features({-3}), {1, -3, 9 * root});
+  expect(features({2, -3}), {1, 2, -3, 4 * root, 9 * root, -6});
+  expect(features({2, -3, 5}), {1, 2, -3, 5, 4 * root, 9 * root, 25 * root, -6, -15, 10});
+}
+
+// K = 1 + s + s²/2 from features, the smallest value 1/2 at s = −1 included.
+TEST(Taylor, HasThePolynomialOfDegreeTwoForItsKernel) {
+  const MapEntry& map = *FindMap("taylor");
+  for (const int64_t dim : {1, 2, 5, 16, 17}) {
+    const auto d = static_cast<size_t>(dim);
+    const auto width = static_cast<size_t>(map.Width(0, dim));
+    EXPECT_EQ(width, 1 + d + d * (d + 1) / 2);
+    std::vector<double> x(d), y(d), phi_x(width), phi_y(width);
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      RandomStream(seed, "x").FillNormal(0, x);
+      RandomStream(seed, "y").FillNormal(0, y);
+      double s = 0, kernel = 0;
+      for (size_t i = 0; i < d; ++i) s += x[i] * y[i];
+      if (seed == 0) {  // the minimum
+        for (double& value : y) value *= -1 / s;
+        s = -1;
+      }
+      map.row.evaluate(x.data(), dim, phi_x.data());
+      map.row.evaluate(y.data(), dim, phi_y.data());
+      for (size_t r = 0; r < width; ++r) kernel += phi_x[r] * phi_y[r];
+      EXPECT_NEAR(kernel, 1 + s + s * s / 2, 1e-12 * (1 + s * s)) << dim;
+    }
+  }
+}
+
 TEST(MapTable, HoldsEveryMapOfTheHouseOnce) {
-  for (const char* name : {"positive", "hyperbolic", "trigonometric", "regularized", "oprf",
-                           "gaussian-positive", "gaussian-trigonometric", "relu", "sigmoid", "exp",
-                           "abs", "gelu", "cos", "tanh", "identity", "elu", "sgn", "taylor1"}) {
+  for (const char* name :
+       {"positive", "hyperbolic", "trigonometric", "regularized", "oprf", "gaussian-positive",
+        "gaussian-trigonometric", "relu", "sigmoid", "exp", "abs", "gelu", "cos", "tanh",
+        "identity", "elu", "sgn", "taylor", "taylor1"}) {
     ASSERT_NE(FindMap(name), nullptr) << name;
     EXPECT_EQ(&AllMaps()[static_cast<size_t>(FindMap(name)->index)], FindMap(name));
   }

@@ -51,7 +51,7 @@ TEST(AttentionCache, RefusesNumbersOutOfRange) {
 TEST(AttentionCache, HoldsGroupsOfHeads) {
   const Context context({.threads = 1});
   AttentionOptions exact{.attention = "exact", .causal = true}, taylor{.causal = true};
-  taylor.features = {.map = "taylor1"};
+  taylor.features = {.map = "taylor"};
   taylor.plan = FeaturePlan::Draw(taylor.features, 2, 2, 1);
   layers::AttentionShape shape{.width = 8};
   shape.Add({.heads = 1, .kv_heads = 1, .dim = 3, .value_dim = 2, .options = exact});

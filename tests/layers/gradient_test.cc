@@ -217,7 +217,7 @@ layers::AttentionShape ThreeGroups(bool causal) {
   AttentionOptions exact{.attention = "exact", .causal = causal}, relu{.causal = causal},
       taylor{.causal = causal};
   relu.features = {.map = "relu", .features = 8};
-  taylor.features = {.map = "taylor1"};
+  taylor.features = {.map = "taylor"};
   layers::AttentionShape shape{.width = 8};
   shape.Add({.heads = 2, .kv_heads = 1, .dim = 3, .value_dim = 3, .options = exact});
   shape.Add({.heads = 1, .kv_heads = 1, .dim = 2, .value_dim = 5, .options = relu});

@@ -40,6 +40,7 @@ Json ToJson(const benchmarks::AttentionBench& bench) {
          {"batch", bench.options.batch},
          {"heads", bench.options.heads},
          {"dim", bench.options.dim},
+         {"value_dim", bench.options.ValueDim()},
          {"features", row.exact ? bench.options.features : row.features},
          {"length", row.length},
          {"threads", bench.threads},
@@ -105,6 +106,8 @@ void Declare(Options& options, Arguments& a) {
   options.Integer("--heads", {1, 4096}, a.options.heads, "Heads");
   options.Integer("--dim", {1, FeaturePlan::kMaxDim}, a.options.dim,
                   "Dim of queries, keys and values");
+  options.Integer("--value-dim", {0, FeaturePlan::kMaxDim}, a.options.value_dim,
+                  "Dim of values; 0: that of queries and keys");
   options.Integer("--features", {1, FeaturePlan::kMaxFeatures}, a.options.features, "Rows of ω");
   options.Choices("--maps,--map", features::MapNames(), a.options.maps, "Feature maps");
   options.Choices("--projections,--projection", features::ProjectionNames(), a.options.projections,

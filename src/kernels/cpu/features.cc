@@ -40,14 +40,19 @@ void FeaturesBackwardOnTarget(const HeadFeatures& head, const float* x, int64_t 
                               const float* grad_exponents, const float* grad_factors,
                               const Context& context, float* grad_x) {
   const int64_t d = head.dim, width = head.width;
+  FeaturePanel panel(head, count, /*backward=*/false, context);
+  panel.Compute(ConstView(x, {count, d}), 0, count, nullptr, 1, nullptr);
   if (head.omega == nullptr) {
-    for (int64_t row = 0; row < count; ++row)
-      RowsOf(*head.map).row_backward(x + row * d, d, grad_factors + row * width, grad_x + row * d);
+    AlignedVector<float> from(static_cast<size_t>(panel.step())),
+        to(static_cast<size_t>(RowStep(d)));
+    for (int64_t row = 0; row < count; ++row) {
+      std::copy_n(grad_factors + row * width, width, from.begin());
+      RowsOf(*head.map).row_backward(panel.X(row), d, from.data(), to.data());
+      std::copy_n(to.begin(), d, grad_x + row * d);
+    }
     return;
   }
   const int64_t m = head.omega->features, u_step = RowStep(m), x_step = RowStep(d);
-  FeaturePanel panel(head, count, /*backward=*/false, context);
-  panel.Compute(ConstView(x, {count, d}), 0, count, nullptr, 1, nullptr);
   const Scratch<float> memory(context, count * (u_step + x_step));
   float *grad_u = memory.data(), *tile = grad_u + count * u_step;
   const auto scale = static_cast<float>(head.argument_scale);

@@ -26,7 +26,9 @@ HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
 // A map on one row of u, [m] → exponents and factors [parts·m], and back to grad_u; or a row map on
-// one row of x.
+// one row of x. Rows of row maps are those of panels: kWidestVector zeros precede and follow x,
+// zeros follow grad_factors up to the next row, and the padding of results may be written (that of
+// factors with zeros).
 struct MapRows {
   void (*evaluate)(int64_t m, float epsilon, const float* u, float* exponents, float* factors);
   void (*backward)(int64_t m, float epsilon, const float* u, const float* grad_exponents,

@@ -10,6 +10,7 @@
 #include "kernels/cpu/simd/features-inl.h"
 #include "kernels/cpu/simd/project-inl.h"
 #include "kernels/cpu/simd/rows-inl.h"
+#include "kernels/cpu/simd/taylor-inl.h"
 #include "maps_includes.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -59,6 +60,11 @@ constexpr MapRows Rows() {
   }
 }
 
+template <>
+constexpr MapRows Rows<Taylor>() {
+  return {nullptr, nullptr, &TaylorFactors, &TaylorBackward};
+}
+
 // In the order of MapEntry::index.
 static constexpr MapRows kMapRows[] = {
 #define FAVOR_ENTRY(Map) Rows<kernels::Map>(),
@@ -84,13 +90,15 @@ FeaturePanel::FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool back
       exponent_gradient_(backward ? half_norm_.size() : 0),
       offset_(static_cast<size_t>(head.width)),
       feature_shift_(static_cast<size_t>(PaddedColumns(head.width)), kNowhere),
-      memory_(context, max_rows * (x_step_ + u_step_ + Optional(!head.map->linear, step_) +
-                                   Optional(has_factor_, step_) +
-                                   Optional(backward && !head.map->linear, u_step_)) +
+      memory_(context, kWidestVector +
+                           max_rows * (x_step_ + u_step_ + Optional(!head.map->linear, step_) +
+                                       Optional(has_factor_, step_) +
+                                       Optional(backward && !head.map->linear, u_step_)) +
                            step_) {
   for (size_t r = 0; r < offset_.size(); ++r) offset_[r] = head.Offset(static_cast<int64_t>(r));
   float* next = memory_.data();
   const auto take = [&next](int64_t floats) { return std::exchange(next, next + floats); };
+  std::fill_n(take(kWidestVector), kWidestVector, 0.0f);  // precedes the first row of x
   x_ = take(max_rows * x_step_);
   u_ = take(max_rows * u_step_);
   exponents_ = head.map->linear ? u_ : take(max_rows * step_);
@@ -263,6 +271,7 @@ void FeaturePanel::Backward(int64_t count, float* grad_weights, float* grad_x, i
     exponent_gradient_[static_cast<size_t>(row)] = SumOfLanes(sum);
     if (head_.map->linear) continue;
     if (head_.omega == nullptr) {
+      std::fill(gradient + head_.width, gradient + step_, 0.0f);
       rows_.row_backward(x_ + row * x_step_, head_.dim, gradient, grad_x + row * grad_step);
       continue;
     }
