@@ -43,6 +43,15 @@ enum class Norm : uint8_t {
 template <>
 inline constexpr auto kNamesOf<Norm> = std::to_array<std::string_view>({"pre", "post"});
 
+// Whether heads of linear attention forget, in decoders (AttentionOptions::log_decay).
+enum class Decay : uint8_t {
+  kNone,
+  kFixed,  // each head at its own learned rate
+  kToken,  // each head at a rate that every token sets
+};
+template <>
+inline constexpr auto kNamesOf<Decay> = std::to_array<std::string_view>({"none", "fixed", "token"});
+
 struct ModelConfig {
   static FeatureOptions Features(int64_t features) {
     FeatureOptions options;
@@ -70,6 +79,16 @@ struct ModelConfig {
   KindOptions kind_options;                   // of that kind, such as {{"window", 64}}
   int64_t convolution = 0;  // taps of short convolutions of queries, keys and values; 0: none
   FeatureOptions features = Features(64);  // linear attention only
+  Decay decay = Decay::kNone;              // linear attention only
+  // Queries and keys of linear attention are projected to this dim per head, by learned matrices;
+  // 0: they are not.
+  int64_t feature_dim = 0;
+  // Heads of several kinds in each layer: NAME:HEADS[:OPTION]… for each kind, separated by commas,
+  // as in "relu:4:decay=token,taylor:4:dim=16:decay=none". The name is a map of linear attention or
+  // another kind of attention; options are features=N, dim=N (feature_dim) and decay=KIND. Empty:
+  // all heads are alike.
+  std::string heads_of;
+  int64_t exact_every = 0;  // n > 0: layers n, 2n, … attend exactly, the first being layer 1
 };
 
 // The presets: tiny, and those of the paper: small, regular, protein. What depends on the data,

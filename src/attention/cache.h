@@ -18,6 +18,7 @@ namespace favor::attention {
 
 struct CacheShape {
   int64_t batch = 1, heads = 1, kv_heads = 1, dim = 1, value_dim = 1;
+  bool forgets = false;
 
   // The causal problem of the new tokens, without the prefix.
   kernels::AttentionProblem Problem(const AttentionInputs& inputs, double scale = 1) const;
@@ -30,9 +31,10 @@ class Cache {
 
   // q [batch, heads, length, dim], k and v [batch, kv_heads, length, ..], out like q: each row
   // attends to the prefix and to rows up to itself; then the rows become part of the prefix.
-  // Unusable rows are counted in the tally.
-  virtual void Attend(const AttentionInputs& inputs, View out, TallyEntry* tally,
-                      const Context& context) = 0;
+  // log_decay [batch, heads, length] if the shape says that heads forget. Unusable rows are counted
+  // in the tally.
+  virtual void Attend(const AttentionInputs& inputs, const ConstView& log_decay, View out,
+                      TallyEntry* tally, const Context& context) = 0;
 
   virtual int64_t Bytes() const = 0;  // size of what changes with the tokens
 

@@ -86,8 +86,8 @@ std::unique_ptr<Cache> ExactCache::Clone() const {
   return copy;
 }
 
-void ExactCache::Attend(const AttentionInputs& inputs, View out, TallyEntry* tally,
-                        const Context& context) {
+void ExactCache::Attend(const AttentionInputs& inputs, const ConstView&, View out,
+                        TallyEntry* tally, const Context& context) {
   kernels::AttentionProblem problem = shape_.Problem(inputs, scale_);
   kernels::CountUnusable({.problem = problem, .key_mean = {}, .tally = tally}, context);
   if (tally->unusable > 0) return;  // this memory is the CPU's, and so is the tally

@@ -41,7 +41,7 @@ class ExactCache : public Cache {
   ExactCache(const CacheShape& shape, double scale, int64_t window = -1);
 
   std::unique_ptr<Cache> Clone() const override;
-  void Attend(const AttentionInputs& inputs, View out, TallyEntry* tally,
+  void Attend(const AttentionInputs& inputs, const ConstView&, View out, TallyEntry* tally,
               const Context& context) override;
   int64_t Bytes() const override { return keys_.Bytes() + values_.Bytes(); }
   void Store(const std::string& prefix, io::Safetensors& file) const override;

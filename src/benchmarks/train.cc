@@ -13,6 +13,7 @@
 #include "core/progress.h"
 #include "core/stopwatch.h"
 #include "favor/random.h"
+#include "models/heads.h"
 
 namespace favor::benchmarks {
 namespace {
@@ -81,21 +82,27 @@ TrainMeasurement::Shares MeasureShares(Trainer& trainer, const Context& context)
 double CountedTrainFlops(const ModelConfig& model, int64_t batch, int64_t length) {
   const int64_t kv_heads = model.kv_heads == 0 ? model.heads : model.kv_heads;
   const int64_t kv_width = model.width / model.heads * kv_heads;
-  const attention::Kind& kind = attention::FindKind(model.attention);
-  // Output and values; queries and keys only if attention reads them.
-  const int64_t projected =
-      model.width + kv_width + (kind.ReadsQueriesAndKeys() ? model.width + kv_width : 0);
-  const int64_t layer = model.width * projected + 2 * model.width * model.ff;
-  const int64_t multiplied = model.layers * layer + model.vocab * model.width;
-  AttentionOptions options{.attention = model.attention, .causal = model.causal};
-  options.features = model.features;
-  options.kind_options = model.kind_options;
-  const int64_t dim = model.width / model.heads;
-  const double attention = kind.Flops(
-      {.batch = batch, .heads = model.heads, .kv_heads = kv_heads, .dim = dim, .value_dim = dim},
-      length, options, /*backward=*/true);
-  return 6.0 * static_cast<double>(multiplied) * static_cast<double>(batch * length) +
-         static_cast<double>(model.layers) * attention;
+  int64_t multiplied = model.vocab * model.width;
+  double attention = 0;
+  for (int64_t layer = 0; layer < model.layers; ++layer) {
+    const layers::AttentionShape shape = models::AttentionShapeOf(model, layer);
+    // Output and values; queries and keys only if attention reads them.
+    const int64_t projected =
+        model.width + kv_width + (shape.ReadsQueriesAndKeys() ? model.width + kv_width : 0) +
+        (shape.decay_per_token ? static_cast<int64_t>(shape.memories.size()) : 0);
+    multiplied += model.width * projected + 2 * model.width * model.ff;
+    for (const layers::HeadGroup& group : shape.groups) {
+      multiplied += (group.heads + group.kv_heads) * group.dim * group.feature_dim;
+      attention += attention::FindKind(group.options.attention)
+                       .Flops({.batch = batch,
+                               .heads = group.heads,
+                               .kv_heads = group.kv_heads,
+                               .dim = group.SeenDim(),
+                               .value_dim = group.value_dim},
+                              length, group.options, /*backward=*/true);
+    }
+  }
+  return 6.0 * static_cast<double>(multiplied) * static_cast<double>(batch * length) + attention;
 }
 
 TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& context) {

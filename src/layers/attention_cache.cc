@@ -49,8 +49,9 @@ AttentionCache::AttentionCache(const AttentionShape& shape)
                                    .MakeCache({.batch = 1,
                                                .heads = group.heads,
                                                .kv_heads = group.kv_heads,
-                                               .dim = group.dim,
-                                               .value_dim = group.value_dim},
+                                               .dim = group.SeenDim(),
+                                               .value_dim = group.value_dim,
+                                               .forgets = group.Forgets()},
                                               group.options),
                       .prefix = shape.groups.size() == 1 ? std::string(".")
                                                          : fmt::format(".{}.", parts_.size())});
@@ -63,13 +64,14 @@ AttentionCache::AttentionCache(const AttentionCache& other)
     parts_.push_back({part.group, part.cache->Clone(), part.prefix});
 }
 
-void AttentionCache::Attend(const Context& context, View q, View k, View v, TallyEntry* tally,
-                            View out) {
-  const int64_t length = q.size(0);
+void AttentionCache::Attend(const Context& context, const Rows& rows, TallyEntry* tally, View out) {
+  const int64_t length = rows.q.size(0);
   for (Part& part : parts_) {
     const HeadGroup& group = part.group;
-    part.cache->Attend({group.Queries(q, length), group.Keys(k, length), group.Values(v, length)},
-                       group.Outputs(out, length), tally, context);
+    part.cache->Attend(
+        {group.SeenQueries(rows.q, rows.query_features, length),
+         group.SeenKeys(rows.k, rows.key_features, length), group.Values(rows.v, length)},
+        group.Decays(rows.log_decay), group.Outputs(out, length), tally, context);
   }
 }
 

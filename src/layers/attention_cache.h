@@ -46,10 +46,15 @@ class AttentionCache {
   Tail& key_tail() { return key_tail_; }
   Tail& value_tail() { return value_tail_; }
 
-  // q, k, v [length, columns], after convolution and rotation: each row attends to the prefix and
-  // to rows up to itself; then the rows become part of the prefix. Unusable rows are counted in the
-  // tally.
-  void Attend(const Context& context, View q, View k, View v, TallyEntry* tally, View out);
+  // Rows that follow the prefix, after convolution, rotation and projection.
+  struct Rows {
+    View q, k, v;                                 // [length, columns]
+    View query_features = {}, key_features = {};  // [length, columns] of groups that are projected
+    ConstView log_decay = {};                     // [1, heads that forget, length]
+  };
+  // Each row attends to the prefix and to rows up to itself; then the rows become part of the
+  // prefix. Unusable rows are counted in the tally.
+  void Attend(const Context& context, const Rows& rows, TallyEntry* tally, View out);
 
   int64_t Bytes() const;  // size of what changes with the tokens
 

@@ -17,15 +17,6 @@ View HeadGroup::AsHeads(const View& rows, int64_t length, int64_t first, int64_t
           rows.device()};
 }
 
-AttentionShape AttentionShape::Uniform(int64_t width, int64_t heads, int64_t kv_heads,
-                                       const AttentionOptions& options) {
-  AttentionShape shape{.width = width};
-  const int64_t dim = width / heads;
-  shape.Add(
-      {.heads = heads, .kv_heads = kv_heads, .dim = dim, .value_dim = dim, .options = options});
-  return shape;
-}
-
 bool AttentionShape::ReadsQueriesAndKeys() const {
   return std::ranges::any_of(groups, [](const HeadGroup& group) {
     return attention::FindKind(group.options.attention).ReadsQueriesAndKeys();
@@ -37,10 +28,16 @@ void AttentionShape::Add(HeadGroup group) {
   group.first_key = key_columns;
   group.first_value = value_columns;
   group.first_output = output_columns;
+  group.first_query_feature = query_feature_columns;
+  group.first_key_feature = key_feature_columns;
   query_columns += group.heads * group.dim;
   key_columns += group.kv_heads * group.dim;
   value_columns += group.kv_heads * group.value_dim;
   output_columns += group.heads * group.value_dim;
+  group.first_forgetting = static_cast<int64_t>(memories.size());
+  memories.insert(memories.end(), group.memories.begin(), group.memories.end());
+  query_feature_columns += group.heads * group.feature_dim;
+  key_feature_columns += group.kv_heads * group.feature_dim;
   groups.push_back(std::move(group));
 }
 

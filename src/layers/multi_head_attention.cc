@@ -13,7 +13,22 @@ MultiHeadAttention::MultiHeadAttention(ParameterSet& parameters, const std::stri
       query_(MakeProjection(parameters, name + ".query", shape.query_columns)),
       key_(MakeProjection(parameters, name + ".key", shape.key_columns)),
       value_(MakeProjection(parameters, name + ".value", shape.value_columns)),
-      output_(parameters, name + ".output", shape.output_columns, shape.width, output_gain) {}
+      output_(parameters, name + ".output", shape.output_columns, shape.width, output_gain) {
+  for (size_t i = 0; i < shape_.groups.size(); ++i) {
+    const HeadGroup& group = shape_.groups[i];
+    const std::string own = shape_.groups.size() == 1 ? name : name + "." + std::to_string(i);
+    features_.emplace_back();
+    if (group.feature_dim == 0) continue;
+    features_.back() =
+        GroupFeatures{.queries = HeadFeatures(parameters, own + ".query_features", group.heads,
+                                              group.dim, group.feature_dim),
+                      .keys = HeadFeatures(parameters, own + ".key_features", group.kv_heads,
+                                           group.dim, group.feature_dim)};
+  }
+  if (!shape_.memories.empty())
+    decay_.emplace(parameters, name + ".decay", shape_.width, shape_.decay_per_token,
+                   shape_.memories);
+}
 
 MultiHeadAttention::Projection MultiHeadAttention::MakeProjection(ParameterSet& parameters,
                                                                   const std::string& name,
@@ -61,7 +76,7 @@ void MultiHeadAttention::Redraw(uint64_t seed, uint64_t redraw) {
     // The first group draws from the seed itself, as a layer with one group does.
     const uint64_t own = i == 0 ? seed : RandomStream(seed, "omega of groups").Bits(i);
     group.options.plan =
-        FeaturePlan::Draw(group.options.features, group.heads, group.dim, own, redraw);
+        FeaturePlan::Draw(group.options.features, group.heads, group.SeenDim(), own, redraw);
   }
 }
 
@@ -75,6 +90,11 @@ MultiHeadAttention::Activations MultiHeadAttention::Reserve(Arena& arena, int64_
     a.projected_k = arena.Take({tokens, shape_.key_columns});
     a.projected_v = arena.Take({tokens, shape_.value_columns});
   }
+  if (shape_.query_feature_columns > 0) {
+    a.query_features = arena.Take({tokens, shape_.query_feature_columns});
+    a.key_features = arena.Take({tokens, shape_.key_feature_columns});
+  }
+  if (decay_) a.decay = decay_->Reserve(arena, tokens);
   return a;
 }
 
@@ -85,11 +105,19 @@ MultiHeadAttention::Workspace MultiHeadAttention::ReserveWorkspace(Arena& arena,
               .grad_q = arena.Take({tokens, shape_.query_columns}),
               .grad_k = arena.Take({tokens, shape_.key_columns}),
               .grad_v = arena.Take({tokens, shape_.value_columns}),
-              .grad_convolved = {}};
+              .grad_convolved = {},
+              .grad_query_features = {},
+              .grad_key_features = {},
+              .decay = {}};
   if (shape_.convolution > 0) {
     w.grad_convolved = arena.Take(
         {tokens, std::max({shape_.query_columns, shape_.key_columns, shape_.value_columns})});
   }
+  if (shape_.query_feature_columns > 0) {
+    w.grad_query_features = arena.Take({tokens, shape_.query_feature_columns});
+    w.grad_key_features = arena.Take({tokens, shape_.key_feature_columns});
+  }
+  if (decay_) w.decay = decay_->ReserveWorkspace(arena, tokens);
   return w;
 }
 
@@ -101,7 +129,7 @@ int64_t MultiHeadAttention::TraceBytes(int64_t batch, int64_t length) const {
                  .TraceBytes({.batch = batch,
                               .heads = group.heads,
                               .kv_heads = group.kv_heads,
-                              .dim = group.dim,
+                              .dim = group.SeenDim(),
                               .value_dim = group.value_dim},
                              group.options);
   }
@@ -114,9 +142,12 @@ attention::Call MultiHeadAttention::CallOf(const HeadGroup& group, const Rows& r
   options.key_mask = rows.sequences.mask;
   options.reference = a.q.type() == DataType::kF64;
   const int64_t length = rows.sequences.length;
+  if (group.Forgets())
+    options.log_decay = group.Decays(decay_->ByHead(a.decay.log_decay, rows.sequences));
   return attention::CheckCall(
-      {group.Queries(a.q, length), group.Keys(a.k, length), group.Values(a.v, length)}, options,
-      context);
+      {group.SeenQueries(a.q, a.query_features, length),
+       group.SeenKeys(a.k, a.key_features, length), group.Values(a.v, length)},
+      options, context);
 }
 
 void MultiHeadAttention::Forward(const Context& context, const Rows& rows, ConstView x,
@@ -137,8 +168,18 @@ void MultiHeadAttention::Forward(const Context& context, const Rows& rows, Const
     rows.rotary->Rotate(context, sequences.length, /*back=*/false, a.q);
     rows.rotary->Rotate(context, sequences.length, /*back=*/false, a.k);
   }
+  ProjectHeads(context, a);
+  if (decay_) decay_->Forward(context, sequences, x, a.decay, tally);
   if (rows.cache != nullptr) {
-    rows.cache->Attend(context, a.q, a.k, a.v, tally, a.attended);
+    rows.cache->Attend(
+        context,
+        {.q = a.q,
+         .k = a.k,
+         .v = a.v,
+         .query_features = a.query_features,
+         .key_features = a.key_features,
+         .log_decay = decay_ ? decay_->ByHead(a.decay.log_decay, sequences) : ConstView()},
+        tally, a.attended);
   } else {
     a.traces.clear();
     for (const HeadGroup& group : shape_.groups) {
@@ -163,14 +204,19 @@ void MultiHeadAttention::Backward(const Context& context, const Rows& rows, Cons
   output_.Backward(context, a.attended, grad_y, w.grad_attended);
   for (size_t i = 0; i < shape_.groups.size(); ++i) {
     const HeadGroup& group = shape_.groups[i];
-    attention::Backward(CallOf(group, rows, a, context), a.traces[i],
-                        {.out = group.Outputs(a.attended, length),
-                         .grad_out = group.Outputs(w.grad_attended, length),
-                         .grad_q = reads ? group.Queries(w.grad_q, length) : View(),
-                         .grad_k = reads ? group.Keys(w.grad_k, length) : View(),
-                         .grad_v = group.Values(w.grad_v, length)},
-                        tally, context);
+    attention::Backward(
+        CallOf(group, rows, a, context), a.traces[i],
+        {.out = group.Outputs(a.attended, length),
+         .grad_out = group.Outputs(w.grad_attended, length),
+         .grad_q = reads ? group.SeenQueries(w.grad_q, w.grad_query_features, length) : View(),
+         .grad_k = reads ? group.SeenKeys(w.grad_k, w.grad_key_features, length) : View(),
+         .grad_v = group.Values(w.grad_v, length),
+         .grad_log_decay = group.Forgets()
+                               ? group.Decays(decay_->ByHead(w.decay.grad_log_decay, sequences))
+                               : View()},
+        tally, context);
   }
+  ProjectHeadsBackward(context, a, w);
   if (reads && rows.rotary != nullptr) {
     rows.rotary->Rotate(context, sequences.length, /*back=*/true, w.grad_q);
     rows.rotary->Rotate(context, sequences.length, /*back=*/true, w.grad_k);
@@ -181,6 +227,32 @@ void MultiHeadAttention::Backward(const Context& context, const Rows& rows, Cons
     key_.Backward(context, sequences, x, a.projected_k, w.grad_k, workspace, grad_x, true);
   }
   value_.Backward(context, sequences, x, a.projected_v, w.grad_v, workspace, grad_x, reads);
+  if (decay_) decay_->Backward(context, sequences, x, a.decay, w.decay, grad_x);
+}
+
+void MultiHeadAttention::ProjectHeads(const Context& context, const Activations& a) const {
+  for (size_t i = 0; i < features_.size(); ++i) {
+    if (!features_[i]) continue;
+    const HeadGroup& group = shape_.groups[i];
+    features_[i]->queries.Forward(context, group.QueryColumns(a.q),
+                                  group.QueryFeatureColumns(a.query_features));
+    features_[i]->keys.Forward(context, group.KeyColumns(a.k),
+                               group.KeyFeatureColumns(a.key_features));
+  }
+}
+
+void MultiHeadAttention::ProjectHeadsBackward(const Context& context, const Activations& a,
+                                              const Workspace& w) {
+  for (size_t i = 0; i < features_.size(); ++i) {
+    if (!features_[i]) continue;
+    const HeadGroup& group = shape_.groups[i];
+    features_[i]->queries.Backward(context, group.QueryColumns(a.q),
+                                   group.QueryFeatureColumns(w.grad_query_features),
+                                   group.QueryColumns(w.grad_q));
+    features_[i]->keys.Backward(context, group.KeyColumns(a.k),
+                                group.KeyFeatureColumns(w.grad_key_features),
+                                group.KeyColumns(w.grad_k));
+  }
 }
 
 }  // namespace favor::layers

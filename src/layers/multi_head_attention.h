@@ -12,6 +12,8 @@
 #include "layers/arena.h"
 #include "layers/attention_cache.h"
 #include "layers/convolution.h"
+#include "layers/head_decay.h"
+#include "layers/head_features.h"
 #include "layers/head_groups.h"
 #include "layers/linear.h"
 #include "layers/positions.h"
@@ -32,6 +34,8 @@ class MultiHeadAttention {
   struct Activations {
     View q, k, v, attended;                      // [tokens, columns]; q and k after rotation
     View projected_q, projected_k, projected_v;  // before convolution; without one: q, k, v
+    View query_features, key_features;           // of groups whose heads are projected
+    HeadDecay::Activations decay;                // of heads that forget
     std::vector<attention::Trace> traces;        // one for each group of heads
   };
   Activations Reserve(Arena& arena, int64_t tokens) const;
@@ -39,6 +43,8 @@ class MultiHeadAttention {
     View grad_attended, grad_q, grad_k, grad_v;
     View grad_convolved;  // [tokens, most columns]: a gradient before it goes back through a
                           // convolution
+    View grad_query_features, grad_key_features;
+    HeadDecay::Workspace decay;
   };
   Workspace ReserveWorkspace(Arena& arena, int64_t tokens, bool training) const;
   // Bytes of the traces of a batch of this shape.
@@ -78,11 +84,22 @@ class MultiHeadAttention {
   };
   Projection MakeProjection(ParameterSet& parameters, const std::string& name, int64_t columns);
 
+  // Both for groups whose heads are projected, one after the other.
+  void ProjectHeads(const Context& context, const Activations& a) const;
+  void ProjectHeadsBackward(const Context& context, const Activations& a, const Workspace& w);
+
   attention::Call CallOf(const HeadGroup& group, const Rows& rows, const Activations& a,
                          const Context& context) const;
 
+  // The projections of a group's queries and keys.
+  struct GroupFeatures {
+    HeadFeatures queries, keys;
+  };
+
   AttentionShape shape_;
   Projection query_, key_, value_;
+  std::vector<std::optional<GroupFeatures>> features_;  // one for each group
+  std::optional<HeadDecay> decay_;                      // if some heads forget
   Linear output_;
 };
 

@@ -38,13 +38,14 @@ Tensor ParameterSet::FirstValues() const {
   Tensor values({elements_}, type());
   if (!options_.draw) return values;
   for (size_t index = 0; index < all_.size(); ++index) {
-    const auto& [mean, deviation] = initial_[index];
+    const auto& [mean, deviation, given] = initial_[index];
     const int64_t count = all_[index]->shape.Elements();
     std::vector<double> drawn(static_cast<size_t>(deviation > 0 ? count : 0));
     RandomStream(options_.seed, "weights/" + all_[index]->name).FillNormal(0, drawn);
     for (int64_t i = 0; i < count; ++i) {
-      const double normal = drawn.empty() ? 0 : drawn[static_cast<size_t>(i)];
-      const auto value = static_cast<float>(mean + deviation * normal);
+      const auto at = static_cast<size_t>(i);
+      const double normal = drawn.empty() ? 0 : drawn[at];
+      const auto value = static_cast<float>(given.empty() ? mean + deviation * normal : given[at]);
       StoreElement(values.view().data(), type(), all_[index]->begin + i, value);
     }
   }

@@ -33,9 +33,10 @@ struct Parameter {
   bool Adds() { return !std::exchange(is_stale, false); }
 };
 
-// How first values are drawn.
+// How first values are drawn; or the values themselves.
 struct Initial {
   double mean = 0, deviation = 0;
+  std::vector<double> values = {};  // one for each element; empty: drawn
 };
 
 // All parameters of a model, in the order of their creation. A parameter's first values are a pure

@@ -4,29 +4,10 @@
 
 #include "layers/dropout.h"
 #include "models/first_values.h"
+#include "models/heads.h"
 
 namespace favor::models {
 namespace {
-
-AttentionOptions AttentionOptionsOf(const ModelConfig& config) {
-  AttentionOptions options{.attention = config.attention, .causal = config.causal};
-  options.kind_options = config.kind_options;
-  options.features = config.features;
-  const int64_t dim = config.width / config.heads;
-  // A must be frozen before any call: this one suits queries and keys of variance 1, as they are at
-  // first.
-  if (FindMap(options.features.map).takes_a && options.features.oprf_a.empty())
-    options.features.oprf_a = {OptimalOprfA(2 * std::sqrt(static_cast<double>(dim)), dim)};
-  return options;
-}
-
-layers::AttentionShape AttentionShapeOf(const ModelConfig& config) {
-  layers::AttentionShape shape = layers::AttentionShape::Uniform(
-      config.width, config.heads, config.kv_heads == 0 ? config.heads : config.kv_heads,
-      AttentionOptionsOf(config));
-  shape.convolution = config.convolution;
-  return shape;
-}
 
 std::string Name(int64_t layer, const char* part) {
   return "layers." + std::to_string(layer) + "." + part;
@@ -46,7 +27,7 @@ Block::Block(layers::ParameterSet& parameters, const ModelConfig& config, int64_
       width_(config.width),
       attention_norm_(parameters, Name(layer, "attention_norm"), config.width,
                       {.epsilon = config.norm_epsilon}),
-      attention_(parameters, Name(layer, "attention"), AttentionShapeOf(config),
+      attention_(parameters, Name(layer, "attention"), AttentionShapeOf(config, layer),
                  BranchGain(config)),
       feed_forward_norm_(
           parameters, Name(layer, "feed_forward_norm"), config.width,

@@ -1,17 +1,12 @@
 // Presets of model configs, and checks that a config can be built.
 #include "models/config.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
-#include <string>
 #include <type_traits>
-#include <vector>
 
-#include "attention/kind.h"
 #include "core/error_text.h"
-#include "favor/attention.h"
+#include "models/heads.h"
 
 namespace favor {
 namespace {
@@ -50,19 +45,6 @@ void models::ApplyPreset(std::string_view name, ModelConfig& config) {
   config.features.features = sizes.features;
 }
 
-std::string models::AttentionText(const ModelConfig& config) {
-  const attention::Kind& kind = attention::FindKind(config.attention);
-  std::vector<std::string> facts;
-  if (kind.TakesPlan()) {
-    facts = {config.features.map, fmt::format("{} features", config.features.features)};
-  }
-  const std::vector<int64_t> values = attention::KindOptionValues(kind, config.kind_options);
-  for (size_t i = 0; i < values.size(); ++i)
-    facts.push_back(fmt::format("{} {}", kind.options()[i].name, values[i]));
-  return config.attention + " attention" +
-         (facts.empty() ? "" : fmt::format(" ({})", fmt::join(facts, ", ")));
-}
-
 std::span<const std::string_view> PresetNames() { return kPresetNames; }
 
 ModelConfig Preset(std::string_view name) {
@@ -85,7 +67,6 @@ void CheckConfig(const ModelConfig& config) {
     Throw(ErrorCode::kInvalidOption, "max_length",
           "given 0 with learned positions, expected their number (training fills it in), or other "
           "positions");
-  attention::KindOptionValues(attention::FindKind(config.attention), config.kind_options);
   CheckRange("norm_epsilon", config.norm_epsilon, models::kLeastEpsilon, 1.0);
   CheckRange("embedding_scale", config.embedding_scale.value_or(1), models::kLeastScale,
              models::kMostScale);
@@ -110,6 +91,8 @@ void CheckConfig(const ModelConfig& config) {
     Throw(ErrorCode::kInvalidOption, "oprf_a", "given {} values, expected one for all heads",
           config.features.oprf_a.size());
   }
+  CheckRange("exact_every", config.exact_every, 0, models::kMaxLayers);
+  models::CheckHeads(config);
   if (config.classes > 0 && config.causal)
     Throw(ErrorCode::kInvalidOption, "classes", "given {} of a decoder, expected an encoder",
           config.classes);

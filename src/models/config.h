@@ -28,9 +28,6 @@ std::span<const Sizes> Presets();
 // Sets the sizes alone. Throws kInvalidOption for a name that no preset has.
 void ApplyPreset(std::string_view name, ModelConfig& config);
 
-// "linear attention (positive, 64 features)", "exact attention".
-std::string AttentionText(const ModelConfig& config);
-
 }  // namespace favor::models
 
 #endif  // FAVOR_MODELS_CONFIG_H_

@@ -32,6 +32,17 @@ std::vector<Field> ChosenFields(ModelConfig& c) {
   };
   for (Field& field : attention::OptionFields(c.kind_options)) fields.push_back(std::move(field));
   for (Field& field : features::OptionFields(c.features)) fields.push_back(std::move(field));
+  const std::vector<Field> heads = {
+      {"decay", "Whether heads of linear attention forget: each at its own rate, or as tokens say",
+       Choice(c.decay), /*sparse=*/true},
+      {"feature_dim", "Dim that each head's queries and keys are projected to; 0: none",
+       IntegerField{&c.feature_dim, 0, kMaxWidth}, /*sparse=*/true},
+      {"heads_of", "Heads of several kinds, such as relu:4:decay=token,taylor:4:dim=16",
+       TextField{&c.heads_of, "NAME:HEADS,..."}, /*sparse=*/true},
+      {"exact_every", "Layers N, 2N, ... attend exactly; 0: none",
+       IntegerField{&c.exact_every, 0, kMaxLayers}, /*sparse=*/true},
+  };
+  fields.insert(fields.end(), heads.begin(), heads.end());
   return fields;
 }
 

@@ -10,7 +10,7 @@
 #include "core/error_text.h"
 #include "core/json.h"
 #include "core/progress.h"
-#include "models/config.h"
+#include "models/heads.h"
 #include "reports/samples.h"
 #include "reports/subjects.h"
 

@@ -14,6 +14,7 @@
 #include "kernels/exact_attention.h"
 #include "layers/attention_cache.h"
 #include "tests/attention/gradient_case.h"
+#include "tests/layers/uniform_shape.h"
 
 namespace favor {
 namespace {
@@ -139,13 +140,13 @@ TEST(Window, DecodingKeepsTheLastTokens) {
       const AttentionOptions options = Window(window, true);
       Tensor q = RandomTensor({kTokens, 2 * kDim}, 1, 1), k = RandomTensor({kTokens, kDim}, 1, 2),
              v = RandomTensor({kTokens, kDim}, 1, 3), out({kTokens, 2 * kDim});
-      layers::AttentionCache cache(layers::AttentionShape::Uniform(2 * kDim, 2, 1, options));
+      layers::AttentionCache cache(UniformShape(2 * kDim, 2, 1, options));
       for (int64_t at = 0; at < kTokens; at += piece) {
         const Tally tally(context);
         const auto rows = [&](Tensor& all) {
           return all.view().Range(0, at, std::min(piece, kTokens - at));
         };
-        cache.Attend(context, rows(q), rows(k), rows(v), tally.At(), rows(out));
+        cache.Attend(context, {.q = rows(q), .k = rows(k), .v = rows(v)}, tally.At(), rows(out));
         EXPECT_EQ(tally.Read()[0].unusable, 0);
         const int64_t kept = std::min({window, at + piece, kTokens});
         EXPECT_EQ(cache.Bytes(), kept * 2 * kDim * 4) << window << " after " << at;

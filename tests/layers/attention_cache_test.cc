@@ -7,6 +7,7 @@
 
 #include "core/tally.h"
 #include "tests/attention/oracle.h"
+#include "tests/layers/uniform_shape.h"
 
 namespace favor {
 namespace {
@@ -18,12 +19,12 @@ TEST(AttentionCache, RefusesNumbersOutOfRange) {
   linear.plan = FeaturePlan::Draw({.features = 8}, 2, 2, 1);
   const AttentionOptions uniform{.attention = "uniform", .causal = true};
   for (const AttentionOptions& options : {exact, linear, uniform}) {
-    layers::AttentionCache cache(layers::AttentionShape::Uniform(4, 2, 1, options));
+    layers::AttentionCache cache(UniformShape(4, 2, 1, options));
     Tensor q = RandomTensor({3, 4}, 1, 1), k = RandomTensor({3, 2}, 1, 2),
            v = RandomTensor({3, 2}, 1, 3), out({3, 4}), want({3, 4});
     const auto attend = [&](Tensor& to) {
       const Tally tally(context);
-      cache.Attend(context, q, k, v, tally.At(), to);
+      cache.Attend(context, {.q = q, .k = k, .v = v}, tally.At(), to);
       return tally.Read()[0].unusable;
     };
     EXPECT_EQ(attend(out), 0);
@@ -63,7 +64,7 @@ TEST(AttentionCache, HoldsGroupsOfHeads) {
   for (int64_t token = 0; token < kTokens; ++token) {
     const Tally tally(context);
     const auto row = [token](Tensor& rows) { return rows.view().Range(0, token, 1); };
-    cache.Attend(context, row(q), row(k), row(v), tally.At(), row(out));
+    cache.Attend(context, {.q = row(q), .k = row(k), .v = row(v)}, tally.At(), row(out));
     EXPECT_EQ(tally.Read()[0].unusable, 0);
   }
   const auto heads = [](Tensor& rows, int64_t first, int64_t count, int64_t dim) {
@@ -93,7 +94,7 @@ TEST(AttentionCache, HoldsGroupsOfHeads) {
   Tensor after({1, 8}), again({1, 8});
   const Tally tally(context);
   const auto first = [](Tensor& rows) { return rows.view().Range(0, 0, 1); };
-  cache.Attend(context, first(q), first(k), first(v), tally.At(), after);
+  cache.Attend(context, {.q = first(q), .k = first(k), .v = first(v)}, tally.At(), after);
   loaded.Attend(context, first(q), first(k), first(v), tally.At(), again);
   for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(after.Data<float>()[i], again.Data<float>()[i]);
 }

@@ -12,6 +12,7 @@
 #include "layers/linear.h"
 #include "layers/multi_head_attention.h"
 #include "tests/layers/check_gradients.h"
+#include "tests/layers/uniform_shape.h"
 
 namespace favor {
 namespace {
@@ -191,7 +192,7 @@ TEST_F(LayerGradients, MultiHeadAttention) {
     AttentionOptions options{.attention = v.attention, .causal = v.causal};
     options.features.features = 8;
     const int64_t kv_heads = std::string(v.attention) == "identity" ? 2 : v.kv_heads;
-    layers::AttentionShape shape = layers::AttentionShape::Uniform(8, 2, kv_heads, options);
+    layers::AttentionShape shape = UniformShape(8, 2, kv_heads, options);
     shape.convolution = v.convolution;
     AttentionLayerCase layer(parameters_, shape);
     Shake();

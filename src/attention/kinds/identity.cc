@@ -13,7 +13,7 @@ class NoCache : public Cache {
   explicit NoCache(const CacheShape& shape) : shape_(shape) {}
 
   std::unique_ptr<Cache> Clone() const override { return std::make_unique<NoCache>(shape_); }
-  void Attend(const AttentionInputs& inputs, View out, TallyEntry* tally,
+  void Attend(const AttentionInputs& inputs, const ConstView&, View out, TallyEntry* tally,
               const Context& context) override {
     kernels::AttentionProblem problem = shape_.Problem(inputs);
     problem.q = problem.k = {};  // not read

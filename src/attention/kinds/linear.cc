@@ -85,10 +85,13 @@ class LinearCache : public Cache {
   std::unique_ptr<Cache> Clone() const override {
     return std::make_unique<LinearCache>(state_.Clone());
   }
-  void Attend(const AttentionInputs& inputs, View out, TallyEntry* tally,
-              const Context& context) override {
+  void Attend(const AttentionInputs& inputs, const ConstView& log_decay, View out,
+              TallyEntry* tally, const Context& context) override {
     State& state = internal::Inside(state_);
-    state.Continue(inputs, {}, {}, out, tally, context);
+    Tensor decays;
+    if (state.forgets)
+      decays = ExpandLogDecay(log_decay, state.Problem(inputs.q, inputs.k, inputs.v));
+    state.Continue(inputs, {}, decays.view(), out, tally, context);
     state.end += inputs.k.size(2);
   }
   int64_t Bytes() const override { return state_.Bytes(); }
@@ -198,9 +201,11 @@ class Linear : public Kind {
 
   std::unique_ptr<Cache> MakeCache(const CacheShape& shape,
                                    const AttentionOptions& options) const override {
-    return std::make_unique<LinearCache>(AttentionState(
-        *options.plan,
-        {.batch = shape.batch, .value_dim = shape.value_dim, .scale = options.scale}));
+    return std::make_unique<LinearCache>(
+        AttentionState(*options.plan, {.batch = shape.batch,
+                                       .value_dim = shape.value_dim,
+                                       .scale = options.scale,
+                                       .forgets = shape.forgets}));
   }
 };
 

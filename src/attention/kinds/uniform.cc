@@ -17,7 +17,8 @@ class SumCache : public Cache {
 
   std::unique_ptr<Cache> Clone() const override { return std::make_unique<SumCache>(*this); }
 
-  void Attend(const AttentionInputs& inputs, View out, TallyEntry* tally, const Context&) override {
+  void Attend(const AttentionInputs& inputs, const ConstView&, View out, TallyEntry* tally,
+              const Context&) override {
     const int64_t length = inputs.v.size(2), shared = shape_.heads / shape_.kv_heads;
     tally->unusable += LargestAbsolute(inputs.v) <= kernels::kLargestValue ? 0 : length;
     if (tally->unusable > 0) return;

@@ -12,7 +12,7 @@
 #include "core/json.h"
 #include "favor/model.h"
 #include "models/checkpoint.h"
-#include "models/config.h"
+#include "models/heads.h"
 #include "reports/table.h"
 
 namespace favor::cli {

@@ -1,0 +1,212 @@
+#include "models/heads.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <span>
+
+#include "attention/kind.h"
+#include "core/error_text.h"
+#include "kernels/map_table.h"
+#include "layers/head_decay.h"
+
+namespace favor::models {
+namespace {
+
+constexpr std::string_view kKey = "heads_of";
+
+std::vector<std::string_view> Split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0;;) {
+    const size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string_view::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+int64_t Number(std::string_view text, std::string_view entry, int64_t most) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > most)
+    Throw(ErrorCode::kInvalidOption, kKey, "given '{}' in '{}', expected a number from 1 to {}",
+          Printable(text), Printable(entry), most);
+  return value;
+}
+
+// All heads of a config without heads_of; what entries of heads_of begin with.
+HeadsAlike Default(const ModelConfig& config) {
+  const bool linear = attention::FindKind(config.attention).TakesPlan();
+  return {.heads = config.heads,
+          .attention = config.attention,
+          .features = config.features,
+          .kind_options = config.kind_options,
+          .decay = linear ? config.decay : Decay::kNone,
+          .feature_dim = linear ? config.feature_dim : 0};
+}
+
+HeadsAlike Exact(const ModelConfig& config) {
+  return {.heads = config.heads, .attention = "exact", .features = {}, .kind_options = {}};
+}
+
+// "relu:2:decay=token".
+HeadsAlike ParseEntry(std::string_view entry, const ModelConfig& config) {
+  const std::vector<std::string_view> words = Split(entry, ':');
+  HeadsAlike heads = Default(config);
+  if (const std::string name(words[0]); kernels::FindMap(name) != nullptr) {
+    heads.attention = "linear";
+    heads.features.map = name;
+    heads.decay = config.decay;
+    heads.feature_dim = 0;
+  } else if (std::ranges::find(AttentionNames(), name) != AttentionNames().end() &&
+             name != "linear") {
+    heads = Exact(config);
+    heads.attention = name;
+  } else {
+    Throw(ErrorCode::kInvalidOption, kKey,
+          "given '{}' in '{}', expected a map of linear attention or another kind: {}",
+          Printable(name), Printable(entry), fmt::join(AttentionNames(), ", "));
+  }
+  if (words.size() < 2)
+    Throw(ErrorCode::kInvalidOption, kKey, "given '{}', expected NAME:HEADS", Printable(entry));
+  heads.heads = Number(words[1], entry, config.heads);
+  for (const std::string_view word : std::span(words).subspan(2)) {
+    const size_t equals = word.find('=');
+    const std::string_view key = word.substr(0, equals),
+                           value = equals == std::string_view::npos ? "" : word.substr(equals + 1);
+    if (key == "features") {
+      heads.features.features = Number(value, entry, FeaturePlan::kMaxFeatures);
+    } else if (key == "dim") {
+      heads.feature_dim = Number(value, entry, config.width / config.heads);
+    } else if (key == "decay") {
+      heads.decay = Named<Decay>(value, kKey);
+    } else {
+      Throw(ErrorCode::kInvalidOption, kKey,
+            "given '{}' in '{}', expected features=N, dim=N or decay=KIND", Printable(word),
+            Printable(entry));
+    }
+    if (heads.attention != "linear")
+      Throw(ErrorCode::kInvalidOption, kKey, "given '{}' for {} attention in '{}'", Printable(word),
+            heads.attention, Printable(entry));
+  }
+  return heads;
+}
+
+AttentionOptions OptionsOf(const ModelConfig& config, const HeadsAlike& heads) {
+  AttentionOptions options{.attention = heads.attention, .causal = config.causal};
+  options.kind_options = heads.kind_options;
+  options.features = heads.features;
+  const int64_t dim = config.width / config.heads;
+  // A must be frozen before any call: this one suits queries and keys of variance 1, as they are at
+  // first.
+  if (FindMap(options.features.map).takes_a && options.features.oprf_a.empty())
+    options.features.oprf_a = {OptimalOprfA(2 * std::sqrt(static_cast<double>(dim)), dim)};
+  return options;
+}
+
+}  // namespace
+
+std::string HeadsAlike::Text() const {
+  const attention::Kind& kind = attention::FindKind(attention);
+  std::vector<std::string> facts;
+  if (kind.TakesPlan()) {
+    facts.push_back(features.map);
+    if (!kernels::FindMap(features.map)->IsRowMap())
+      facts.push_back(fmt::format("{} features", features.features));
+    if (feature_dim > 0) facts.push_back(fmt::format("{} dims", feature_dim));
+    if (decay != Decay::kNone) facts.push_back(fmt::format("{} decay", Name(decay)));
+  }
+  const std::vector<int64_t> values = attention::KindOptionValues(kind, kind_options);
+  for (size_t i = 0; i < values.size(); ++i)
+    facts.push_back(fmt::format("{} {}", kind.options()[i].name, values[i]));
+  return (heads == 0 ? "" : fmt::format("{} × ", heads)) + attention +
+         (heads == 0 ? " attention" : "") +
+         (facts.empty() ? "" : fmt::format(" ({})", fmt::join(facts, ", ")));
+}
+
+std::vector<HeadsAlike> HeadsOf(const ModelConfig& config, int64_t layer) {
+  if (config.exact_every > 0 && (layer + 1) % config.exact_every == 0) return {Exact(config)};
+  if (config.heads_of.empty()) return {Default(config)};
+  std::vector<HeadsAlike> all;
+  int64_t total = 0;
+  for (const std::string_view entry : Split(config.heads_of, ',')) {
+    all.push_back(ParseEntry(entry, config));
+    total += all.back().heads;
+  }
+  if (total != config.heads)
+    Throw(ErrorCode::kInvalidOption, kKey, "given '{}', {} heads in all, expected {}",
+          Printable(config.heads_of), total, config.heads);
+  return all;
+}
+
+layers::AttentionShape AttentionShapeOf(const ModelConfig& config, int64_t layer) {
+  layers::AttentionShape shape{.width = config.width};
+  shape.convolution = config.convolution;
+  const int64_t dim = config.width / config.heads,
+                shared = config.kv_heads == 0 ? 1 : config.heads / config.kv_heads;
+  int64_t first = 0;
+  for (const HeadsAlike& heads : HeadsOf(config, layer)) {
+    layers::HeadGroup group{.heads = heads.heads,
+                            .kv_heads = heads.heads / shared,
+                            .dim = dim,
+                            .value_dim = dim,
+                            .options = OptionsOf(config, heads),
+                            .feature_dim = heads.feature_dim};
+    for (int64_t head = 0; head < heads.heads && heads.decay != Decay::kNone; ++head)
+      group.memories.push_back(layers::FirstMemory(first + head, config.heads));
+    if (heads.decay != Decay::kNone) shape.decay_per_token = heads.decay == Decay::kToken;
+    first += heads.heads;
+    shape.Add(std::move(group));
+  }
+  return shape;
+}
+
+void CheckHeads(const ModelConfig& config) {
+  const int64_t dim = config.width / config.heads,
+                shared = config.kv_heads == 0 ? 1 : config.heads / config.kv_heads;
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    Decay decay = Decay::kNone;
+    for (const HeadsAlike& heads : HeadsOf(config, layer)) {
+      attention::KindOptionValues(attention::FindKind(heads.attention), heads.kind_options);
+      if (heads.heads % shared != 0)
+        Throw(ErrorCode::kInvalidOption, kKey,
+              "given {} heads next to others, expected a multiple of {}: so many share keys",
+              heads.heads, shared);
+      if (heads.feature_dim < 0 || heads.feature_dim > dim)
+        Throw(ErrorCode::kInvalidOption, "feature_dim",
+              "given {} with heads of {} columns, expected at most that", heads.feature_dim, dim);
+      if (heads.decay == Decay::kNone) continue;
+      if (!config.causal)
+        Throw(ErrorCode::kInvalidOption, "decay", "given '{}' for an encoder, expected a decoder",
+              Name(heads.decay));
+      if (decay != Decay::kNone && decay != heads.decay)
+        Throw(ErrorCode::kInvalidOption, kKey,
+              "given fixed and token decays in one layer, expected one of them");
+      decay = heads.decay;
+    }
+  }
+  if (config.decay != Decay::kNone && config.heads_of.empty() &&
+      !attention::FindKind(config.attention).TakesPlan())
+    Throw(ErrorCode::kInvalidOption, "decay", "given '{}' for {} attention, expected linear",
+          Name(config.decay), config.attention);
+}
+
+std::string AttentionText(const ModelConfig& config) {
+  const bool mixed = !config.heads_of.empty();
+  std::vector<std::string> kinds;
+  ModelConfig without = config;
+  without.exact_every = 0;
+  for (HeadsAlike heads : HeadsOf(without, 0)) {
+    if (!mixed) heads.heads = 0;
+    kinds.push_back(heads.Text());
+  }
+  std::string text = fmt::format("{}", fmt::join(kinds, ", "));
+  if (mixed) text += " attention";
+  if (config.exact_every > 0)
+    text += fmt::format(", exact in every layer number {}", config.exact_every);
+  return text;
+}
+
+}  // namespace favor::models
