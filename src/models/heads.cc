@@ -205,7 +205,7 @@ std::string AttentionText(const ModelConfig& config) {
   std::string text = fmt::format("{}", fmt::join(kinds, ", "));
   if (mixed) text += " attention";
   if (config.exact_every > 0)
-    text += fmt::format(", exact in every layer number {}", config.exact_every);
+    text += fmt::format(", exact in layers {}, {}, …", config.exact_every, 2 * config.exact_every);
   return text;
 }
 

@@ -42,7 +42,7 @@ TEST(AttentionCache, RefusesNumbersOutOfRange) {
     // After the refusals, the result is the same as without them.
     EXPECT_EQ(attend(out), 0);
     const Tally tally(context);
-    before.Attend(context, q, k, v, tally.At(), want);
+    before.Attend(context, {.q = q, .k = k, .v = v}, tally.At(), want);
     for (int64_t i = 0; i < 12; ++i) EXPECT_EQ(out.Data<float>()[i], want.Data<float>()[i]);
   }
 }
@@ -95,7 +95,7 @@ TEST(AttentionCache, HoldsGroupsOfHeads) {
   const Tally tally(context);
   const auto first = [](Tensor& rows) { return rows.view().Range(0, 0, 1); };
   cache.Attend(context, {.q = first(q), .k = first(k), .v = first(v)}, tally.At(), after);
-  loaded.Attend(context, first(q), first(k), first(v), tally.At(), again);
+  loaded.Attend(context, {.q = first(q), .k = first(k), .v = first(v)}, tally.At(), again);
   for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(after.Data<float>()[i], again.Data<float>()[i]);
 }
 

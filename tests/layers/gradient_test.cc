@@ -2,6 +2,7 @@
 // double.
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "kernels/cross_entropy.h"
@@ -240,6 +241,118 @@ TEST_F(LayerGradients, GroupsOfHeads) {
     layer.Backward(context_, x, weights);
     ExpectGradient("x", x, layer.grad_x, loss);
     ExpectParameterGradients(loss);
+  }
+}
+
+// Three groups: the first forgets, the second too and is projected, the third is projected only.
+layers::AttentionShape ForgettingGroups(bool per_token) {
+  AttentionOptions relu{.causal = true}, taylor{.causal = true};
+  relu.features = {.map = "elu", .features = 8};
+  taylor.features = {.map = "taylor"};
+  layers::AttentionShape shape{.width = 8};
+  shape.decay_per_token = per_token;
+  shape.Add(
+      {.heads = 2, .kv_heads = 1, .dim = 3, .value_dim = 3, .options = relu, .memories = {3, 20}});
+  shape.Add({.heads = 1,
+             .kv_heads = 1,
+             .dim = 4,
+             .value_dim = 5,
+             .options = taylor,
+             .memories = {7},
+             .feature_dim = 2});
+  shape.Add(
+      {.heads = 2, .kv_heads = 1, .dim = 4, .value_dim = 1, .options = taylor, .feature_dim = 3});
+  return shape;
+}
+
+TEST_F(LayerGradients, HeadsThatForgetAndAreProjected) {
+  for (const bool per_token : {true, false}) {
+    parameters_ = ParameterSet({.seed = 3, .type = DataType::kF64});
+    AttentionLayerCase layer(parameters_, ForgettingGroups(per_token));
+    Shake();
+    Tensor x = RandomDoubles({10, 8}, "x"), weights = RandomDoubles({10, 8}, "w");
+    const auto loss = [&] {
+      layer.Forward(context_, x);
+      return WeightedSum(weights, layer.y);
+    };
+    loss();
+    layer.Backward(context_, x, weights);
+    ExpectGradient("x", x, layer.grad_x, loss);
+    ExpectParameterGradients(loss);
+  }
+}
+
+// The same by hand, head by head: decays from x, projections from q and k, one call each.
+TEST_F(LayerGradients, HeadsForgetByThemselves) {
+  const layers::AttentionShape shape = ForgettingGroups(/*per_token=*/true);
+  AttentionLayerCase layer(parameters_, shape);
+  Shake();
+  const Tensor x = RandomDoubles({10, 8}, "x");
+  layer.Forward(context_, x);
+  const auto parameter = [&](const std::string& name) {
+    for (const auto& one : parameters_.all()) {
+      if (one->name.ends_with(name)) return one->value.Data<double>();
+    }
+    ADD_FAILURE() << name;
+    return static_cast<double*>(nullptr);
+  };
+  const double *w = parameter(".decay.weight"), *b = parameter(".decay.bias");
+  const auto& a = layer.activations;
+  // Columns of rows of one batch entry, multiplied by a matrix [to, count] if there is one.
+  const auto columns = [](const View& rows, int64_t batch, int64_t first, int64_t count,
+                          const double* matrix = nullptr, int64_t to = 0) {
+    Tensor result({5, matrix == nullptr ? count : to}, DataType::kF64);
+    for (int64_t i = 0; i < 5; ++i) {
+      const double* row = rows.Data<double>() + (batch * 5 + i) * rows.size(1) + first;
+      for (int64_t j = 0; j < result.shape()[1]; ++j) {
+        double value = matrix == nullptr ? row[j] : 0;
+        for (int64_t c = 0; c < count && matrix != nullptr; ++c)
+          value += matrix[j * count + c] * row[c];
+        result.Data<double>()[i * result.shape()[1] + j] = value;
+      }
+    }
+    return result;
+  };
+  // q columns: 2·3, 1·4, 2·4; k: 1·3, 1·4, 1·4; v: 1·3, 1·5, 1·1; out: 2·3, 1·5, 2·1.
+  struct Head {
+    size_t group;
+    int64_t q, k, v, out, dim, value_dim;
+    int forgets;            // which head of those that do; −1: none
+    int64_t features, own;  // dim of features and the head's number in its group; 0: none
+  };
+  for (int64_t batch = 0; batch < 2; ++batch) {
+    for (const Head& head : {Head{0, 0, 0, 0, 0, 3, 3, 0, 0, 0},
+                             {0, 3, 0, 0, 3, 3, 3, 1, 0, 1},
+                             {1, 6, 3, 3, 6, 4, 5, 2, 2, 0},
+                             {2, 10, 7, 8, 11, 4, 1, -1, 3, 0},
+                             {2, 14, 7, 8, 12, 4, 1, -1, 3, 1}}) {
+      AttentionOptions options = shape.groups[head.group].options;
+      options.reference = true;
+      if (head.group == 0) {  // one ω per head of the group
+        const Tensor omega = FeaturePlan::Draw(options.features, 2, 3, 5, 0).Omega();
+        options.plan = FeaturePlan::WithOmega(options.features, 1, omega.view().At(head.own));
+      }
+      Tensor log_decay({5}, DataType::kF64);
+      for (int64_t i = 0; i < 5 && head.forgets >= 0; ++i) {
+        double logit = b[head.forgets];
+        for (int64_t c = 0; c < 8; ++c)
+          logit += w[head.forgets * 8 + c] * x.Data<double>()[(batch * 5 + i) * 8 + c];
+        log_decay.Data<double>()[i] = std::log(1 / (1 + std::exp(-logit)));
+      }
+      if (head.forgets >= 0) options.log_decay = log_decay;
+      const std::string group = fmt::format(".{}", head.group);
+      const double *query = nullptr, *key = nullptr;
+      if (head.features > 0) {
+        query = parameter(group + ".query_features.weight") + head.own * head.features * 4;
+        key = parameter(group + ".key_features.weight");
+      }
+      const Tensor want = Attend(columns(a.q, batch, head.q, head.dim, query, head.features),
+                                 columns(a.k, batch, head.k, head.dim, key, head.features),
+                                 columns(a.v, batch, head.v, head.value_dim), options, context_);
+      const Tensor got = columns(a.attended, batch, head.out, head.value_dim);
+      for (int64_t i = 0; i < 5 * head.value_dim; ++i)
+        EXPECT_NEAR(got.Data<double>()[i], want.Data<double>()[i], 1e-12) << head.out;
+    }
   }
 }
 

@@ -59,6 +59,17 @@ std::vector<GradientCase> Cases() {
     c.norm_epsilon = 0.1;
     c.embedding_scale = 1;
   });
+  for (const Decay decay : {Decay::kFixed, Decay::kToken}) {
+    ModelConfig forgetting = SmallConfig();
+    forgetting.decay = decay;
+    cases.push_back({"decay_" + std::string(Name(decay)), forgetting});
+  }
+  add("feature_dim", [](ModelConfig& c) { c.feature_dim = 3; });
+  add("mixed_heads", [](ModelConfig& c) {
+    c.heads_of = c.causal ? "elu:1:features=5:decay=token,taylor:1:dim=2" : "elu:1,exact:1";
+    c.positions = Positions::kRotary;
+  });
+  add("exact_every", [](ModelConfig& c) { c.exact_every = 2; });
   add("no_positions", [](ModelConfig& c) { c.positions = Positions::kNone; });
   add(
       "dropout", [](ModelConfig&) {}, 0.2);
