@@ -255,6 +255,39 @@ TEST(Recall, MixesDistancesInTrainingOnly) {
     EXPECT_EQ(start, 108);
 }
 
+// Training has 8, 16, 32 or all 40 pairs, followed by noise; evaluation has all.
+TEST(Recall, MixesNumbersOfPairsInTrainingOnly) {
+  const auto data = OpenData("task:recall,pairs=40,distance=3,questions=50,mixed_pairs=1", {});
+  constexpr int64_t kLength = 80 + 3 + 50;
+  ASSERT_EQ(data->Length(0), kLength);
+  const auto numbers = [&](const Batch& batch) {
+    std::map<size_t, int> found;
+    for (int64_t sequence = 0; sequence < batch.batch; ++sequence) {
+      const auto first = static_cast<size_t>(sequence * kLength);
+      std::map<int32_t, int32_t> values;
+      for (size_t i = first; batch.tokens[i] < 40 && i < first + 80; i += 2)
+        values[batch.tokens[i]] = batch.tokens[i + 1];
+      std::map<int32_t, int> asked;
+      for (size_t i = first; i < first + kLength; ++i) {
+        const bool question = i >= first + 83;
+        EXPECT_EQ(batch.targets[i] != kNoTarget, question);
+        if (!question) continue;
+        EXPECT_EQ(values.at(batch.tokens[i]), batch.targets[i]);
+        ++asked[batch.tokens[i]];
+      }
+      EXPECT_EQ(asked.size(), values.size());
+      ++found[values.size()];
+    }
+    return found;
+  };
+  const auto training = numbers(data->TrainBatch({.index = 0, .batch = 400, .length = kLength}));
+  ASSERT_EQ(training.size(), 4u);
+  for (const size_t pairs : {8, 16, 32, 40}) EXPECT_NEAR(training.at(pairs), 100, 45) << pairs;
+  const auto valid =
+      numbers(data->EvalBatch(Split::kValid, {.index = 0, .batch = 20, .length = kLength}));
+  EXPECT_EQ(valid, (std::map<size_t, int>{{40, 20}}));
+}
+
 // Computes results in another way: by a stack machine over the tokens.
 int32_t Calculate(const std::vector<int32_t>& tokens) {
   std::vector<std::vector<int32_t>> open(1);

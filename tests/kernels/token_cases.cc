@@ -1,8 +1,10 @@
-// Cases of operations on tokens' rows: embedding, positions, dropout, and the mean of a sequence.
+// Cases of operations on tokens' rows: embedding, positions, dropout, the mean of a sequence, and
+// decays.
 #include <numbers>
 
 #include "kernels/dropout.h"
 #include "kernels/embedding.h"
+#include "kernels/log_decay.h"
 #include "kernels/mean_pool.h"
 #include "kernels/positions.h"
 #include "tests/kernels/operation_case.h"
@@ -243,6 +245,65 @@ void AddMeanPool(std::vector<OperationCase>& cases) {
   }
 }
 
+// Logits of one row for all tokens, or of one row each.
+void AddLogDecay(std::vector<OperationCase>& cases) {
+  struct Shapes {
+    int64_t batch, length, heads;
+    bool shared;
+  };
+  for (const Shapes& one : {Shapes{1, 1, 1, false}, {3, 5, 4, false}, {2, 300, 7, true}}) {
+    const int64_t batch = one.batch, length = one.length, heads = one.heads;
+    const bool shared = one.shared;
+    const int64_t rows = batch * length;
+    const kernels::Sequences sequences{.batch = batch, .length = length, .mask = {}};
+    const auto logits = [=](OperationRun& r) {
+      const View view = r["x"];
+      return shared ? ConstView(view.data(), view.type(), {rows, heads}, {0, 1}, view.device())
+                    : ConstView(view);
+    };
+    // Element i of [batch, heads, length] belongs to this token and head.
+    const auto logit = [=](const Hand& h, int64_t i) {
+      const int64_t row = i / (heads * length) * length + i % length, head = i / length % heads;
+      return h["x"][At((shared ? 0 : row * heads) + head)];
+    };
+    const std::string size = Named(shared ? " shared" : "", rows, heads);
+    const Shape given{shared ? 1 : rows, heads}, by_head{batch, heads, length};
+    OperationCase c("log decay" + size);
+    c.Array("x", given).Array("y", by_head).Output("y", 2);
+    c.run = [=](OperationRun& r) {
+      kernels::LogDecay(
+          {.logits = logits(r), .sequences = sequences, .log_decay = r["y"], .tally = r.tally()},
+          r.context);
+    };
+    c.by_hand = [=](Hand& h) {
+      for (int64_t i = 0; i < rows * heads; ++i) {
+        Sum sum;
+        sum += std::log(1 / (1 + std::exp(-logit(h, i))));
+        h.Put("y", i, sum);
+      }
+    };
+    cases.push_back(c);
+    OperationCase b("log decay backward" + size);
+    b.Array("x", given).Array("grad_y", by_head).Array("grad_x", {rows, heads}).Output("grad_x", 3);
+    b.run = [=](OperationRun& r) {
+      kernels::LogDecayBackward({.logits = logits(r),
+                                 .sequences = sequences,
+                                 .grad_log_decay = r["grad_y"],
+                                 .grad_logits = r["grad_x"]},
+                                r.context);
+    };
+    b.by_hand = [=](Hand& h) {
+      for (int64_t i = 0; i < rows * heads; ++i) {
+        const int64_t row = i / (heads * length) * length + i % length, head = i / length % heads;
+        Sum sum;
+        sum += h["grad_y"][At(i)] * (1 - 1 / (1 + std::exp(-logit(h, i))));
+        h.Put("grad_x", row * heads + head, sum);
+      }
+    };
+    cases.push_back(b);
+  }
+}
+
 }  // namespace
 
 std::vector<OperationCase> TokenCases() {
@@ -251,6 +312,7 @@ std::vector<OperationCase> TokenCases() {
   AddPositions(cases);
   AddDropout(cases);
   AddMeanPool(cases);
+  AddLogDecay(cases);
   return cases;
 }
 

@@ -42,9 +42,19 @@ int64_t Distance(const TaskValues& values, Split split, Drawer& drawer) {
   return std::min(most, static_cast<int64_t>(std::pow(static_cast<double>(most + 1), power)) - 1);
 }
 
+// With fewer pairs, noise takes the place of the others.
+int64_t Pairs(const TaskValues& values, Split split, Drawer& drawer) {
+  constexpr int64_t kFewest = 8;
+  const int64_t most = values.at("pairs");
+  if (values.at("mixed_pairs") == 0 || split != Split::kTrain) return most;
+  std::vector<int64_t> numbers = {most};
+  for (int64_t number = kFewest; number < most; number *= 2) numbers.push_back(number);
+  return numbers[static_cast<size_t>(drawer.Below(static_cast<int64_t>(numbers.size())))];
+}
+
 Example Draw(const TaskValues& values, Split split, const RandomStream& stream) {
-  const int64_t pairs = values.at("pairs"), symbols = Symbols(values);
   Drawer drawer(stream);
+  const int64_t pairs = Pairs(values, split, drawer), symbols = Symbols(values);
   const std::vector<int32_t> keys = drawer.Different(pairs, symbols);
   std::vector<int32_t> answers;
   Example example;
@@ -58,7 +68,7 @@ Example Draw(const TaskValues& values, Split split, const RandomStream& stream) 
     example.targets.resize(example.tokens.size(), kNoTarget);
   };
   const int64_t distance = Distance(values, split, drawer);
-  add_noise(distance);
+  add_noise(2 * (values.at("pairs") - pairs) + distance);
   std::vector<int32_t> round;
   for (int64_t i = 0; i < Questions(values); ++i) {
     if (i % pairs == 0) round = drawer.Different(pairs, pairs);
@@ -79,6 +89,7 @@ GeneratedTask RecallTask() {
       .task = Task::kCausal,
       .parameters = {{"pairs", "pairs of a key and a value", 8, 1, 1 << 12},
                      {"distance", "tokens of noise between pairs and questions", 512, 0, 1 << 22},
+                     {"mixed_pairs", "1: training has 8, 16, ... pairs up to this number", 0, 0, 1},
                      {"mixed", "1: training has all distances up to this one, evaluation this one",
                       0, 0, 1},
                      {"questions", "questions in all; 0: one per pair", 0, 0, 1 << 20},
