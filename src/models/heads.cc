@@ -8,6 +8,7 @@
 #include <span>
 
 #include "attention/kind.h"
+#include "core/element.h"
 #include "core/error_text.h"
 #include "kernels/map_table.h"
 #include "layers/head_decay.h"
@@ -191,6 +192,31 @@ void CheckHeads(const ModelConfig& config) {
       !attention::FindKind(config.attention).TakesPlan())
     Throw(ErrorCode::kInvalidOption, "decay", "given '{}' for {} attention, expected linear",
           Name(config.decay), config.attention);
+}
+
+HeadMemories MemoriesOf(const ModelConfig& config, const layers::ParameterSet* parameters) {
+  HeadMemories memories;
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const layers::AttentionShape shape = AttentionShapeOf(config, layer);
+    std::vector<double> all = shape.memories;
+    const std::string bias = fmt::format("layers.{}.attention.decay.bias", layer);
+    for (size_t i = 0; parameters != nullptr && i < parameters->all().size(); ++i) {
+      const layers::Parameter& parameter = *parameters->all()[i];
+      if (parameter.name != bias) continue;
+      for (size_t head = 0; head < all.size(); ++head)
+        all[head] = 1 + std::exp(LoadElement(parameter.value.data(), parameter.value.type(),
+                                             static_cast<int64_t>(head)));
+    }
+    memories.emplace_back();
+    for (const layers::HeadGroup& group : shape.groups) {
+      for (int64_t head = 0; head < group.heads; ++head) {
+        memories.back().emplace_back();
+        if (group.Forgets())
+          memories.back().back() = all[static_cast<size_t>(group.first_forgetting + head)];
+      }
+    }
+  }
+  return memories;
 }
 
 std::string AttentionText(const ModelConfig& config) {

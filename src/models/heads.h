@@ -3,12 +3,14 @@
 #define FAVOR_MODELS_HEADS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "favor/model.h"
 #include "layers/head_groups.h"
+#include "layers/parameter.h"
 
 namespace favor::models {
 
@@ -32,6 +34,11 @@ layers::AttentionShape AttentionShapeOf(const ModelConfig& config, int64_t layer
 
 // Throws kInvalidOption if some layer cannot be built.
 void CheckHeads(const ModelConfig& config);
+
+// What heads that forget remember, in tokens, by layer and head: 1 + e^b, where b is the bias of
+// their decay; nothing for the others. Without a model: what they begin with.
+using HeadMemories = std::vector<std::vector<std::optional<double>>>;
+HeadMemories MemoriesOf(const ModelConfig& config, const layers::ParameterSet* parameters);
 
 // "linear attention (positive, 64 features)", "exact attention", or one entry for each kind of
 // head.

@@ -11,6 +11,8 @@
 #include "core/json.h"
 #include "core/progress.h"
 #include "models/heads.h"
+#include "models/network.h"
+#include "reports/memory_table.h"
 #include "reports/samples.h"
 #include "reports/subjects.h"
 
@@ -95,6 +97,12 @@ class Page {
       if (subject->run.unread_lines > 0) {
         report_.AddText(fmt::format("{} lines of {}'s log are damaged and were left out.",
                                     subject->run.unread_lines, subject->run.Name()));
+      }
+      Table memories = MemoryTable(
+          models::MemoriesOf(model, &internal::Inside(subject->trained.model).parameters()));
+      if (!memories.rows.empty()) {
+        if (subjects_.size() > 1) memories.title += ", " + subject->run.Name();
+        report_.AddTable(memories);
       }
       if (!subject->own_data) {
         report_.AddText(fmt::format(

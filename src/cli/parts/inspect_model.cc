@@ -8,11 +8,14 @@
 #include "cli/files.h"
 #include "cli/parts.h"
 #include "cli/run_config_options.h"
+#include "core/access.h"
 #include "core/error_text.h"
 #include "core/json.h"
 #include "favor/model.h"
 #include "models/checkpoint.h"
 #include "models/heads.h"
+#include "models/network.h"
+#include "reports/memory_table.h"
 #include "reports/table.h"
 
 namespace favor::cli {
@@ -37,6 +40,23 @@ Json ToJson(const MemoryEstimate& plan) {
           {"optimizer", plan.optimizer},   {"activations", plan.activations},
           {"attention", plan.attention},   {"working", plan.working},
           {"total", plan.Total()}};
+}
+
+// By layer and head; null: the head does not forget.
+Json ToJson(const models::HeadMemories& memories) {
+  Json layers = Json::array();
+  for (const auto& layer : memories) {
+    layers.push_back(Json::array());
+    for (const std::optional<double>& head : layer)
+      layers.back().push_back(head ? Json(*head) : Json());
+  }
+  return layers;
+}
+
+models::HeadMemories MemoriesOf(const Arguments& a, const ModelConfig& config) {
+  if (a.model.empty()) return models::MemoriesOf(config, nullptr);
+  const Model model = Model::Load(a.model);
+  return models::MemoriesOf(config, &internal::Inside(model).parameters());
 }
 
 ModelConfig ConfigOf(const Arguments& a) {
@@ -74,6 +94,7 @@ void Run(Arguments& a) {
                                    .threads = context.threads()});
   };
   const MemoryEstimate training = plan(true), evaluation = plan(false);
+  const models::HeadMemories memories = MemoriesOf(a, config);
   if (a.json) {
     Json parts = Json::array();
     for (const ModelSummary::Part& part : summary.parts)
@@ -82,6 +103,7 @@ void Run(Arguments& a) {
                    {"parts", parts},
                    {"batch", a.batch},
                    {"length", a.length},
+                   {"head_memories", ToJson(memories)},
                    {"training_bytes", ToJson(training)},
                    {"evaluation_bytes", ToJson(evaluation)}});
     return;
@@ -93,6 +115,8 @@ void Run(Arguments& a) {
   fmt::print("{}: {}, {} layers of width {}, {} heads\n\n{}\n",
              config.causal ? "decoder" : "encoder", models::AttentionText(config), config.layers,
              config.width, config.heads, parts.ToText());
+  if (const reports::Table heads = reports::MemoryTable(memories); !heads.rows.empty())
+    fmt::print("{}\n", heads.ToText());
   reports::Table memory{
       .title = fmt::format("Memory in MB, batch {} × length {}", a.batch, a.length),
       .columns = {"", "training", "evaluation"}};
