@@ -86,6 +86,34 @@ TEST_F(TrainCommand, AConfigRepeatsARun) {
   EXPECT_EQ(nlohmann::json::parse(ReadText(run_ + "/config.json"))["training"]["steps"], 2);
 }
 
+// Heads that forget and heads of several kinds: config, resumption, generation, inspection.
+TEST_F(TrainCommand, HeadsMayForgetAndBeMixed) {
+  const std::vector<std::string> mixed = {
+      "--heads-of", "relu:1:decay=token,taylor:1:dim=3", "--exact-every", "2", "--layers", "2"};
+  const nlohmann::json result = Train(mixed);
+  const auto config = nlohmann::json::parse(ReadText(run_ + "/config.json"));
+  EXPECT_EQ(config["model"]["heads_of"], "relu:1:decay=token,taylor:1:dim=3");
+  EXPECT_EQ(config["model"]["exact_every"], 2);
+  const ToolResult inspect = RunTool({"inspect", "model", "--model", run_, "--json"});
+  ASSERT_EQ(inspect.status, 0) << inspect.err;
+  const auto memories = nlohmann::json::parse(inspect.out)["head_memories"];
+  ASSERT_EQ(memories.size(), 2u);
+  EXPECT_NEAR(memories[0][0].get<double>(), 16, 4);  // it has learned for twelve steps
+  EXPECT_TRUE(memories[0][1].is_null());
+  EXPECT_TRUE(memories[1][0].is_null());  // the second layer is exact
+  const ToolResult text = RunTool({"inspect", "model", "--model", run_});
+  EXPECT_NE(text.out.find("Memory of heads, in tokens"), std::string::npos) << text.out;
+  const ToolResult generated =
+      RunTool({"generate", "--model", run_, "--tokens", "5", "--prompt", "1 2"});
+  EXPECT_EQ(generated.status, 0) << generated.err;
+  ExpectError(RunTool(Words({"--heads-of", "relu:1", "--out", dir_ / "other"})), 2,
+              "1 heads in all, expected 2");
+  ExpectError(RunTool(Words({"--decay", "token", "--attention", "exact", "--out", dir_ / "other"})),
+              2, "expected linear");
+  ExpectError(RunTool(Words({"--feature-dim", "9", "--out", dir_ / "other"})), 2,
+              "feature_dim: given 9 with heads of 8 columns");
+}
+
 TEST_F(TrainCommand, StopsEarlyWhenNothingImproves) {
   const nlohmann::json result = Train({"--learning-rate", "0", "--patience", "1", "--redraw", "0"});
   EXPECT_EQ(result["steps"], 8);
