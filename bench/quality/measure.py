@@ -16,11 +16,11 @@ import subprocess
 import sys
 
 PROTEINS = "/usr/share/doc/mmseqs2/example-data/DB.fasta.gz"
-BOTH = "--positions rotary --dropout 0 --redraw 0 --learning-rate 2e-3 --eval-batches 0"
-TEXT = f"--width 192 --layers 3 --heads 6 --ff 768 --convolution 4 --length 256 --batch 16 --steps 1800 {BOTH}"
-PROTEIN = f"--preset tiny --convolution 4 --length 256 --batch 8 --steps 600 {BOTH}"
-RECALL = f"--width 128 --layers 2 --heads 2 --ff 256 --convolution 3 --batch 16 --steps 2500 {BOTH} --eval-batches 16"
-LISTOPS = f"--task classify --preset tiny --width 64 --ff 256 --convolution 3 --batch 32 --steps 600 {BOTH}"
+BOTH = "--positions rotary --dropout 0 --redraw 0 --learning-rate 2e-3"
+TEXT = f"--width 192 --layers 3 --heads 6 --ff 768 --convolution 4 --length 256 --batch 16 --steps 1800 --eval-batches 0 {BOTH}"
+PROTEIN = f"--preset tiny --convolution 4 --length 256 --batch 8 --steps 600 --eval-batches 0 {BOTH}"
+RECALL = f"--width 128 --layers 2 --heads 2 --ff 256 --convolution 3 --batch 16 --steps 2500 --eval-batches 16 {BOTH}"
+LISTOPS = f"--task classify --preset tiny --width 64 --ff 256 --convolution 3 --batch 32 --steps 600 --eval-batches 0 {BOTH}"
 
 EXACT, IDENTITY = "--attention exact", "--attention identity"
 POSITIVE, RELU = "--map positive --features 64", "--map relu --features 64"
