@@ -10,7 +10,6 @@
 
 #include "core/tally.h"
 #include "favor/context.h"
-#include "favor/model.h"
 #include "kernels/sequences.h"
 #include "layers/arena.h"
 #include "layers/parameter.h"

@@ -32,7 +32,8 @@ class RowDecay {
       : sums_(static_cast<size_t>(max_rows)),
         to_last_(static_cast<size_t>(PaddedColumns(max_rows))),
         from_first_(to_last_.size()),
-        to_strip_(to_last_.size()) {}
+        to_strip_(to_last_.size()),
+        from_strip_(to_last_.size()) {}
 
   void Load(const HeadKeys& keys, int64_t begin, int64_t end) {
     forgets_ = keys.log_decay != nullptr;
@@ -76,10 +77,14 @@ class RowDecay {
   // products[i, j] *= e^{P_i − P_j} for j < i, in strips of rows: what lies left of a strip decays
   // to the strip's first row, and from there.
   void DecayProducts(int64_t count, float* products, int64_t step) {
-    for (int64_t strip = 0; strip < count && forgets_; strip += kStripRows) {
+    if (!forgets_) return;
+    Factors(
+        count, [&](int64_t row) { return UpTo(row) - UpTo(row / kStripRows * kStripRows); },
+        from_strip_.data());
+    for (int64_t strip = 0; strip < count; strip += kStripRows) {
       if (strip > 0) MoveTo(strip);
       for (int64_t row = strip; row < std::min(count, strip + kStripRows); ++row) {
-        const auto kept = static_cast<float>(std::exp(UpTo(row) - UpTo(strip)));
+        const float kept = from_strip_[static_cast<size_t>(row)];
         float* HWY_RESTRICT line = products + row * step;
         const float* HWY_RESTRICT left = to_strip_.data();
         for (int64_t key = 0; key < strip; ++key) line[key] *= kept * left[key];
@@ -118,7 +123,8 @@ class RowDecay {
   double first_ = 0, total_ = 0;
   std::vector<double> sums_;
   AlignedVector<float> to_last_, from_first_;
-  AlignedVector<float> to_strip_;  // from keys left of a strip to its first row
+  // From keys left of a strip to its first row, and from there to each row.
+  AlignedVector<float> to_strip_, from_strip_;
 };
 
 }  // namespace favor::kernels::cpu::HWY_NAMESPACE
