@@ -10,6 +10,12 @@ namespace favor::experiments {
 #include "experiments.inc"
 #undef FAVOR_ENTRY
 
+OptionValues Experiment::StandardValues() const {
+  OptionValues values;
+  for (const ExperimentOption& option : options) values.emplace(option.name, option.standard);
+  return values;
+}
+
 std::span<const Experiment> AllExperiments() {
   static const Experiment experiments[] = {
 #define FAVOR_ENTRY(Name) Name##Experiment(),

@@ -49,6 +49,15 @@ TEST(Tool, WrongUsageIsOneLineAndStatusTwo) {
   expect({"help", "inf"}, "did you mean 'info'?");
   expect({"info", "--jason"}, "did you mean '--json'?");
   expect({"lab", "estimator"}, "did you mean 'estimators'?");
+  expect({"lab", "memory", "--pairs", "0"}, "lab: --pairs: given '0', expected a whole number");
+  expect({"lab", "memory", "--features", "8,many"}, "lab: --features: given 'many', expected");
+  expect({"lab", "memory", "--pairs", "8,4"}, "lab: --pairs: given 8,4, expected numbers in asc");
+  expect({"lab", "memory", "--pairs", "8,8"}, "lab: --pairs: given 8,8, expected numbers in asc");
+  expect({"lab", "memory", "--dim", "8,16"}, "lab: --dim: given 8,16, expected one number");
+  expect({"lab", "estimators", "--pairs", "8"},
+         "lab: given --pairs with estimators, expected it with memory only");
+  expect({"lab", "--dim", "8"},
+         "lab: given --dim with no experiment, expected it with memory only");
   expect({"attend", "--nonsense"}, "unknown option '--nonsense' (see: favor help attend)");
   expect({"state"}, "state: given no part, expected append, read, merge, show");
   expect({"state", "append", "--bogus", "1"}, "state append: unknown option '--bogus'");
@@ -226,6 +235,23 @@ TEST(Tool, LabWritesAReportAndNumbers) {
             nlohmann::json::parse(ReadText(dir / "run/results.json")));
   WriteText(dir / "file", "");
   EXPECT_EQ(RunTool({"lab", "estimators", "--draws", "20", "--out", dir / "file/x"}).status, 1);
+}
+
+TEST(Tool, LabTakesTheOptionsOfAnExperiment) {
+  const TempDir dir;
+  const ToolResult result =
+      RunTool({"lab", "memory", "--draws", "2", "--out", dir / "run", "--pairs", "1,4",
+               "--features", "3", "--dim", "5", "--feature-dims", "2", "--quiet", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto results = nlohmann::json::parse(result.out);
+  EXPECT_EQ(results["options"]["pairs"], (std::vector<int>{1, 4}));
+  EXPECT_EQ(results["options"]["dim"], (std::vector<int>{5}));
+  EXPECT_EQ(results["recall"].size(), 2u * (1 + 3 + 1));
+  EXPECT_EQ(results["recall"][0]["state_bytes"], 1 * 2 * 5 * 4);
+  EXPECT_NE(ReadText(dir / "run/report.html")
+                .find("favor lab memory --draws 2 --seed 0 --dim 5 --feature-dims 2 --features 3 "
+                      "--pairs 1,4"),
+            std::string::npos);
 }
 
 TEST(Tool, LabWithoutANameListsTheExperiments) {

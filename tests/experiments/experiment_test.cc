@@ -75,8 +75,12 @@ TEST(Experiments, EveryOneRunsAndReports) {
     const Context context({.seed = 1});
     reports::Report report(std::string(experiment.name), "");
     Json results;
-    ExperimentRun run{
-        .context = context, .draws = 2, .quiet = true, .report = report, .results = results};
+    ExperimentRun run{.context = context,
+                      .draws = 2,
+                      .quiet = true,
+                      .report = report,
+                      .results = results,
+                      .options = experiment.StandardValues()};
     experiment.run(run);
     EXPECT_FALSE(report.tables().empty());
     EXPECT_FALSE(results.empty());
