@@ -90,10 +90,17 @@ def measure(favor, folder, group, kind, seed, threads):
     done = call(train, folder, log)
     if done.returncode != 0:
         raise RuntimeError(f"{name}: favor train ended with {done.returncode}, see {log}")
-    told = call([favor, "eval", "--model", name, "--split", split, "--json", "--threads", str(threads)], folder, log)
-    size = call([favor, "inspect", "model", "--model", name, "--json"], folder, log)
-    score = json.loads(told.stdout) | {"parameters": json.loads(size.stdout)["parameters"]}
-    result.write_text(json.dumps(score), encoding="utf-8")
+    def ask(*words):
+        answer = call([favor, *words, "--model", name, "--json"], folder, log)
+        if answer.returncode != 0:
+            raise RuntimeError(f"{name}: favor {words[0]} ended with {answer.returncode}, see {log}")
+        return json.loads(answer.stdout)
+
+    score = ask("eval", "--split", split, "--threads", str(threads))
+    score["parameters"] = ask("inspect", "model")["parameters"]
+    written = result.with_suffix(".part")
+    written.write_text(json.dumps(score), encoding="utf-8")
+    written.rename(result)
     return score
 
 
@@ -150,10 +157,14 @@ def main():
                 for kind, (_, seeds) in GROUPS[group][4].items():
                     if seed <= seeds:
                         jobs[pool.submit(measure, favor, folder, group, kind, seed, a.threads)] = (group, kind, seed)
-        for job in concurrent.futures.as_completed(jobs):
-            group, kind, seed = jobs[job]
-            scores[group][kind][seed] = job.result()
-            print(f"{group}, {kind}, seed {seed}: {scores[group][kind][seed][GROUPS[group][3]]:.4f}", file=sys.stderr)
+        try:
+            for job in concurrent.futures.as_completed(jobs):
+                group, kind, seed = jobs[job]
+                scores[group][kind][seed] = job.result()
+                print(f"{group}, {kind}, seed {seed}: {scores[group][kind][seed][GROUPS[group][3]]:.4f}", file=sys.stderr)
+        except BaseException:  # Ctrl-C, or a run that failed: those that have begun end as the signal tells them
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
     for group in groups:
         table(group, scores[group])
 

@@ -139,7 +139,9 @@ Tensor ExpandLogDecay(const ConstView& given, const AttentionProblem& problem) {
     if (rank >= 2) row = row.At(problem.Head(group) / (problem.heads / rows));
     double* to = expanded.Data<double>() + group * length;
     Copy(row, View(to, {length}));
+    const float* mask = problem.Mask(group);
     for (int64_t i = 0; i < length; ++i) {
+      if (mask != nullptr && mask[i] == 0) to[i] = 0;  // what a mask hides may hold anything
       if (!(to[i] <= 0 && to[i] >= kernels::kLeastLogDecay))
         Throw(ErrorCode::kInvalidData, kName, "given {} at {}, expected {:.0e} to 0", to[i], i,
               kernels::kLeastLogDecay);

@@ -87,6 +87,12 @@ void CheckKeys(const State& state, const ConstView& k, const ConstView& v) {
   }
 }
 
+void CheckRoom(const State& state, int64_t tokens) {
+  if (tokens > kernels::kMostTokens - state.end)
+    Throw(ErrorCode::kInvalidData, kWho,
+          "given {} tokens behind position {}, expected at most 2^53", tokens, state.end);
+}
+
 // The decays of new tokens as problems hold them; empty if the state forgets nothing.
 Tensor CheckDecays(const State& state, const ConstView& log_decay,
                    const kernels::AttentionProblem& problem) {
@@ -215,6 +221,7 @@ void AttentionState::Append(ConstView k, ConstView v, const Context& context,
                             const TokenOptions& options) {
   CheckKeys(*impl_, k, v);
   kernels::AttentionProblem problem = impl_->Problem({}, k, v);
+  CheckRoom(*impl_, problem.key_length);
   Tensor own_mask;
   problem.mask = attention::ExpandMask(options.key_mask, impl_->batch, problem.kv_heads,
                                        problem.key_length, own_mask);
@@ -268,6 +275,7 @@ void AttentionState::ContinueInto(const AttentionInputs& inputs, const Context& 
     Throw(ErrorCode::kInvalidData, kWho, "given {} queries and {} keys, expected the same number",
           length, k.AsRank4().size(2));
   }
+  CheckRoom(*impl_, length);
   kernels::AttentionProblem problem = impl_->Problem(q, k, v);
   Tensor own_mask;
   problem.mask =
@@ -338,8 +346,9 @@ void AttentionState::Merge(const AttentionState& later) {
   if (a.forgets && a.end != b.begin)
     Throw(ErrorCode::kInvalidData, kWho,
           "cannot merge these states: given one that ends at token {} and one that begins at {}; "
-          "what forgets must follow each other",
+          "states that forget must follow each other",
           a.end, b.begin);
+  CheckRoom(a, b.end - b.begin);
   for (int64_t group = 0; group < a.Groups(); ++group)
     kernels::MergeInto(b.states.views().At(group), a.states.views().At(group));
   impl_->end += b.end - b.begin;

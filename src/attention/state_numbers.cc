@@ -66,7 +66,8 @@ void LoadState(const io::Safetensors& file, const std::string& prefix, const std
     const kernels::PrefixState one = views.At(group);
     *one.tokens = static_cast<double>(count);
     *one.log_decay = log_decay[static_cast<size_t>(group)];
-    if (!(*one.log_decay <= 0)) fail("its tokens forget less than nothing");
+    if (!(*one.log_decay <= 0 && *one.log_decay >= kernels::kLeastLogDecay * *one.tokens))
+      fail(fmt::format("'{}log_decay' is out of range", prefix));
     for (const double value : one.c) {
       if ((value == -INFINITY) != one.IsEmpty())
         fail("its maxima and its number of tokens disagree");

@@ -37,34 +37,31 @@ int64_t Number(std::string_view text, std::string_view entry, int64_t most) {
   return value;
 }
 
-// All heads of a config without heads_of; what entries of heads_of begin with.
-HeadsAlike Default(const ModelConfig& config) {
-  const bool linear = attention::FindKind(config.attention).TakesPlan();
-  return {.heads = config.heads,
-          .attention = config.attention,
-          .features = config.features,
-          .kind_options = config.kind_options,
-          .decay = linear ? config.decay : Decay::kNone,
-          .feature_dim = linear ? config.feature_dim : 0};
-}
-
-HeadsAlike Exact(const ModelConfig& config) {
-  return {.heads = config.heads, .attention = "exact", .features = {}, .kind_options = {}};
+// Heads of one kind, with what the config says of such heads.
+HeadsAlike Heads(std::string_view kind_name, const ModelConfig& config) {
+  const attention::Kind& kind = attention::FindKind(kind_name);
+  HeadsAlike heads{.heads = config.heads, .attention = std::string(kind_name)};
+  for (const AttentionOptionInfo& info : kind.options()) {
+    const auto given = config.kind_options.find(info.name);
+    if (given != config.kind_options.end()) heads.kind_options.insert(*given);
+  }
+  if (!kind.TakesPlan()) return heads;
+  heads.features = config.features;
+  heads.decay = config.decay;
+  heads.feature_dim = config.feature_dim;
+  return heads;
 }
 
 // "relu:2:decay=token".
 HeadsAlike ParseEntry(std::string_view entry, const ModelConfig& config) {
   const std::vector<std::string_view> words = Split(entry, ':');
-  HeadsAlike heads = Default(config);
+  HeadsAlike heads;
   if (const std::string name(words[0]); kernels::FindMap(name) != nullptr) {
-    heads.attention = "linear";
+    heads = Heads("linear", config);
     heads.features.map = name;
-    heads.decay = config.decay;
-    heads.feature_dim = 0;
   } else if (std::ranges::find(AttentionNames(), name) != AttentionNames().end() &&
              name != "linear") {
-    heads = Exact(config);
-    heads.attention = name;
+    heads = Heads(name, config);
   } else {
     Throw(ErrorCode::kInvalidOption, kKey,
           "given '{}' in '{}', expected a map of linear attention or another kind: {}",
@@ -99,7 +96,7 @@ AttentionOptions OptionsOf(const ModelConfig& config, const HeadsAlike& heads) {
   AttentionOptions options{.attention = heads.attention, .causal = config.causal};
   options.kind_options = heads.kind_options;
   options.features = heads.features;
-  const int64_t dim = config.width / config.heads;
+  const int64_t dim = heads.feature_dim > 0 ? heads.feature_dim : config.width / config.heads;
   // A must be frozen before any call: this one suits queries and keys of variance 1, as they are at
   // first.
   if (FindMap(options.features.map).takes_a && options.features.oprf_a.empty())
@@ -127,9 +124,15 @@ std::string HeadsAlike::Text() const {
          (facts.empty() ? "" : fmt::format(" ({})", fmt::join(facts, ", ")));
 }
 
-std::vector<HeadsAlike> HeadsOf(const ModelConfig& config, int64_t layer) {
-  if (config.exact_every > 0 && (layer + 1) % config.exact_every == 0) return {Exact(config)};
-  if (config.heads_of.empty()) return {Default(config)};
+namespace {
+
+bool IsExact(const ModelConfig& config, int64_t layer) {
+  return config.exact_every > 0 && (layer + 1) % config.exact_every == 0;
+}
+
+// The heads of layers that exact_every leaves as they are.
+std::vector<HeadsAlike> UsualHeads(const ModelConfig& config) {
+  if (config.heads_of.empty()) return {Heads(config.attention, config)};
   std::vector<HeadsAlike> all;
   int64_t total = 0;
   for (const std::string_view entry : Split(config.heads_of, ',')) {
@@ -140,6 +143,12 @@ std::vector<HeadsAlike> HeadsOf(const ModelConfig& config, int64_t layer) {
     Throw(ErrorCode::kInvalidOption, kKey, "given '{}', {} heads in all, expected {}",
           Printable(config.heads_of), total, config.heads);
   return all;
+}
+
+}  // namespace
+
+std::vector<HeadsAlike> HeadsOf(const ModelConfig& config, int64_t layer) {
+  return IsExact(config, layer) ? std::vector{Heads("exact", config)} : UsualHeads(config);
 }
 
 layers::AttentionShape AttentionShapeOf(const ModelConfig& config, int64_t layer) {
@@ -167,31 +176,44 @@ layers::AttentionShape AttentionShapeOf(const ModelConfig& config, int64_t layer
 void CheckHeads(const ModelConfig& config) {
   const int64_t dim = config.width / config.heads,
                 shared = config.kv_heads == 0 ? 1 : config.heads / config.kv_heads;
-  for (int64_t layer = 0; layer < config.layers; ++layer) {
-    Decay decay = Decay::kNone;
-    for (const HeadsAlike& heads : HeadsOf(config, layer)) {
-      attention::KindOptionValues(attention::FindKind(heads.attention), heads.kind_options);
-      if (heads.heads % shared != 0)
-        Throw(ErrorCode::kInvalidOption, kKey,
-              "given {} heads next to others, expected a multiple of {}: so many share keys",
-              heads.heads, shared);
-      if (heads.feature_dim < 0 || heads.feature_dim > dim)
-        Throw(ErrorCode::kInvalidOption, "feature_dim",
-              "given {} with heads of {} columns, expected at most that", heads.feature_dim, dim);
-      if (heads.decay == Decay::kNone) continue;
-      if (!config.causal)
-        Throw(ErrorCode::kInvalidOption, "decay", "given '{}' for an encoder, expected a decoder",
-              Name(heads.decay));
-      if (decay != Decay::kNone && decay != heads.decay)
-        Throw(ErrorCode::kInvalidOption, kKey,
-              "given fixed and token decays in one layer, expected one of them");
-      decay = heads.decay;
-    }
+  if (config.feature_dim < 0 || config.feature_dim > dim)
+    Throw(ErrorCode::kInvalidOption, "feature_dim",
+          "given {} with heads of {} columns, expected at most that", config.feature_dim, dim);
+  const std::vector<HeadsAlike> all = UsualHeads(config);
+  KindOptions used;
+  bool linear = false;
+  Decay decay = Decay::kNone;
+  for (const HeadsAlike& heads : all) {
+    const attention::Kind& kind = attention::FindKind(heads.attention);
+    attention::KindOptionValues(kind, heads.kind_options);
+    used.insert(heads.kind_options.begin(), heads.kind_options.end());
+    linear = linear || kind.TakesPlan();
+    if (heads.heads % shared != 0)
+      Throw(ErrorCode::kInvalidOption, kKey,
+            "given {} heads next to others, expected a multiple of {}: so many share keys",
+            heads.heads, shared);
+    if (heads.decay == Decay::kNone) continue;
+    if (!config.causal)
+      Throw(ErrorCode::kInvalidOption, "decay", "given '{}' for an encoder, expected a decoder",
+            Name(heads.decay));
+    if (decay != Decay::kNone && decay != heads.decay)
+      Throw(ErrorCode::kInvalidOption, kKey,
+            "given fixed and token decays in one layer, expected one of them");
+    decay = heads.decay;
   }
-  if (config.decay != Decay::kNone && config.heads_of.empty() &&
-      !attention::FindKind(config.attention).TakesPlan())
-    Throw(ErrorCode::kInvalidOption, "decay", "given '{}' for {} attention, expected linear",
-          Name(config.decay), config.attention);
+  for (const auto& [name, value] : config.kind_options) {
+    if (!used.contains(name))
+      Throw(ErrorCode::kInvalidOption, "attention", "given {}, which '{}' attention does not have",
+            Printable(name),
+            config.heads_of.empty() ? config.attention : Printable(config.heads_of));
+  }
+  const auto for_linear = [&](bool given, std::string_view key) {
+    if (given && !linear)
+      Throw(ErrorCode::kInvalidOption, key, "given for {}, expected linear attention",
+            AttentionText(config));
+  };
+  for_linear(config.decay != Decay::kNone, "decay");
+  for_linear(config.feature_dim > 0, "feature_dim");
 }
 
 HeadMemories MemoriesOf(const ModelConfig& config, const layers::ParameterSet* parameters) {
@@ -222,16 +244,18 @@ HeadMemories MemoriesOf(const ModelConfig& config, const layers::ParameterSet* p
 std::string AttentionText(const ModelConfig& config) {
   const bool mixed = !config.heads_of.empty();
   std::vector<std::string> kinds;
-  ModelConfig without = config;
-  without.exact_every = 0;
-  for (HeadsAlike heads : HeadsOf(without, 0)) {
+  for (HeadsAlike heads : UsualHeads(config)) {
     if (!mixed) heads.heads = 0;
     kinds.push_back(heads.Text());
   }
-  std::string text = fmt::format("{}", fmt::join(kinds, ", "));
-  if (mixed) text += " attention";
-  if (config.exact_every > 0)
-    text += fmt::format(", exact in layers {}, {}, …", config.exact_every, 2 * config.exact_every);
+  std::string text = fmt::format("{}{}", fmt::join(kinds, ", "), mixed ? " attention" : "");
+  std::vector<int64_t> exact;
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    if (IsExact(config, layer)) exact.push_back(layer + 1);
+  }
+  if (!exact.empty())
+    text +=
+        fmt::format(", exact in layer{} {}", exact.size() > 1 ? "s" : "", fmt::join(exact, ", "));
   return text;
 }
 

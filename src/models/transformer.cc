@@ -81,7 +81,7 @@ void Transformer::Reserve(layers::Arena& arena, const Shape& shape, Activations&
   const size_t inputs = shape.training ? blocks_.size() + 1 : 2;
   for (size_t i = 0; i < inputs; ++i) a.inputs.push_back(arena.Take({tokens, width}));
   for (size_t i = 0; i < (keep ? blocks_.size() : 1); ++i)
-    a.blocks.push_back(blocks_[0].Reserve(arena, tokens));
+    a.blocks.push_back(blocks_[0].Reserve(arena, tokens));  // no layer needs more than the first
   a.workspace = blocks_[0].ReserveWorkspace(arena, tokens, shape.training);
   if (norm_) {
     a.statistics = arena.Take({tokens, 2});
@@ -96,8 +96,13 @@ void Transformer::Reserve(layers::Arena& arena, const Shape& shape, Activations&
 
 int64_t Transformer::TraceBytes(const Shape& shape) const {
   if (!shape.training) return 0;
-  const int64_t kept = shape.recompute ? 1 : config_.layers;
-  return kept * blocks_[0].TraceBytes(shape.batch, shape.length);
+  int64_t all = 0, most = 0;
+  for (const Block& block : blocks_) {
+    const int64_t bytes = block.TraceBytes(shape.batch, shape.length);
+    all += bytes;
+    most = std::max(most, bytes);
+  }
+  return shape.recompute ? most : all;
 }
 
 Block::Rows Transformer::RowsOf(const Activations& a) const {

@@ -9,8 +9,9 @@ namespace favor::reports {
 Table MemoryTable(const models::HeadMemories& memories) {
   Table table{.title = "Memory of heads, in tokens",
               .caption =
-                  "What came so many tokens before counts 1/e of what it counted, at the "
-                  "average token; all: the head does not forget.",
+                  "What came so many tokens before counts 1/e of what it counted, at a "
+                  "token whose row changes nothing (w·x = 0); all: the head does not "
+                  "forget.",
               .columns = {"layer"}};
   const auto forgets = [](const auto& layer) {
     return std::ranges::any_of(layer, [](const auto& head) { return head.has_value(); });
@@ -21,7 +22,7 @@ Table MemoryTable(const models::HeadMemories& memories) {
   for (size_t layer = 0; layer < memories.size(); ++layer) {
     table.rows.push_back({fmt::format("{}", layer + 1)});
     for (const std::optional<double>& head : memories[layer])
-      table.rows.back().push_back(head ? fmt::format("{:.3g}", *head) : "all");
+      table.rows.back().push_back(head ? fmt::format("{:.0f}", *head) : "all");
   }
   return table;
 }

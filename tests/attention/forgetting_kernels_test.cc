@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST(ForgettingKernels, EqualTheReference) {
-  for (const char* map : {"positive", "relu", "hyperbolic", "taylor1"}) {
+  for (const char* map : {"positive", "relu", "hyperbolic", "taylor1", "taylor"}) {
     for (const bool masked : {false, true}) {
       for (const bool normalize : {true, false}) {
         for (const int64_t length :
@@ -252,6 +252,8 @@ TEST(ForgettingKernels, DoNotLeak) {
     constexpr int64_t kChanged = 97;
     for (int64_t group = 0; group < 4; ++group) {
       call.log_decay.Data<double>()[group * 150 + kChanged] = -3.3;
+      for (int64_t i = 0; i < 5; ++i)
+        call.v.Data<float>()[(group * 150 + kChanged) * 5 + i] = 3.0f + static_cast<float>(i);
       for (int64_t i = 0; i < 6; ++i)
         call.k.Data<float>()[(group * 150 + kChanged) * 6 + i] = 7.0f - static_cast<float>(i);
     }

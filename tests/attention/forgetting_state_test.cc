@@ -105,7 +105,7 @@ TEST(ForgettingState, AppendsAndMergesInOrder) {
       prefix.ExpectHoldsAll(appended, std::string(map) + " appended");
       prefix.ExpectHoldsAll(merged, std::string(map) + " merged");
     }
-    // (A B) C = A (B C)
+    // A (B C); above it was (A B) C.
     AttentionState a = prefix.Empty(), b = prefix.Empty(40), c = prefix.Empty(90);
     prefix.Append(a, 0, 40);
     prefix.Append(b, 40, 50);
@@ -159,6 +159,17 @@ TEST(ForgettingState, RefusesWhatItCannotMean) {
   EXPECT_EQ(state.end(), 10);
   EXPECT_NE(refused([&] { state.Merge(other); }).find("one of them forgets"), std::string::npos);
   EXPECT_NE(refused([&] { other.Merge(state); }).find("one of them forgets"), std::string::npos);
+  AttentionState last(prefix.plan,
+                      {.batch = 2, .value_dim = kValueDim, .begin = (int64_t{1} << 53) - 9});
+  EXPECT_NE(refused([&] { last.Append(k, v, Context()); }).find("at most 2^53"), std::string::npos);
+  // What a mask hides may hold anything, its decay too.
+  Prefix hidden("positive");
+  hidden.log_decay.Data<double>()[4] = std::nan("");  // the fifth key of the first head is masked
+  EXPECT_EQ(refused([&] {
+              AttentionState fresh = hidden.Empty();
+              hidden.Append(fresh, 0, 10);
+            }),
+            "");
   AttentionState gap = prefix.Empty(11);
   EXPECT_NE(refused([&] { state.Merge(gap); }).find("ends at token 10 and one that begins at 11"),
             std::string::npos);

@@ -59,7 +59,7 @@ TEST_F(StateCommand, ForgetsAndMergesInOrder) {
   EXPECT_EQ(shown["begin"], 0);
   EXPECT_EQ(shown["end"], 12);
   EXPECT_EQ(shown["forgets"], true);
-  EXPECT_NE(RunTool({"state", "show", dir_ / "b"}).out.find("from 7 to 12, which forgets"),
+  EXPECT_NE(RunTool({"state", "show", dir_ / "b"}).out.find("from 7 to 12 that forget"),
             std::string::npos);
   ASSERT_EQ(Append("n", "1", {"--features", "12"}).status, 0);
   ExpectError(Append("n", "2", {"--log-decay", dir_ / "d2.npy"}), 2,

@@ -109,7 +109,7 @@ TEST_F(TrainCommand, HeadsMayForgetAndBeMixed) {
   ExpectError(RunTool(Words({"--heads-of", "relu:1", "--out", dir_ / "other"})), 2,
               "1 heads in all, expected 2");
   ExpectError(RunTool(Words({"--decay", "token", "--attention", "exact", "--out", dir_ / "other"})),
-              2, "expected linear");
+              2, "expected linear attention");
   ExpectError(RunTool(Words({"--feature-dim", "9", "--out", dir_ / "other"})), 2,
               "feature_dim: given 9 with heads of 8 columns");
 }

@@ -75,8 +75,31 @@ TEST(Heads, EntriesSayWhatGroupsAre) {
   EXPECT_FALSE(models::AttentionShapeOf(config, 0).decay_per_token);
   EXPECT_EQ(models::AttentionText(config),
             "1 × linear (relu, 7 features, fixed decay), 2 × linear (taylor, 3 dims), 1 × exact "
-            "attention, exact in layers 2, 4, …");
+            "attention, exact in layer 2");
   EXPECT_EQ(models::AttentionText(DecoderConfig()), "linear attention (positive, 24 features)");
+}
+
+// Entries begin with what the config says of such heads.
+TEST(Heads, EntriesInherit) {
+  ModelConfig config = DecoderConfig();
+  config.features.map = "oprf";
+  config.feature_dim = 4;
+  config.decay = Decay::kToken;
+  config.kind_options = {{"window", 9}};
+  config.heads_of = "oprf:1,relu:1:dim=2:decay=none,exact-window:2";
+  CheckConfig(config);
+  const layers::AttentionShape shape = models::AttentionShapeOf(config, 0);
+  ASSERT_EQ(shape.groups.size(), 3u);
+  EXPECT_EQ(shape.groups[0].feature_dim, 4);
+  EXPECT_TRUE(shape.groups[0].Forgets());
+  // A of the dim that attention sees.
+  ASSERT_EQ(shape.groups[0].options.features.oprf_a.size(), 1u);
+  EXPECT_EQ(shape.groups[0].options.features.oprf_a[0], OptimalOprfA(2 * std::sqrt(4.0), 4));
+  EXPECT_EQ(shape.groups[1].feature_dim, 2);
+  EXPECT_FALSE(shape.groups[1].Forgets());
+  EXPECT_EQ(shape.groups[2].feature_dim, 0);
+  EXPECT_FALSE(shape.groups[2].Forgets());
+  EXPECT_EQ(shape.groups[2].options.kind_options, (KindOptions{{"window", 9}}));
 }
 
 TEST(Heads, RefusesWhatCannotBeBuilt) {
@@ -118,7 +141,23 @@ TEST(Heads, RefusesWhatCannotBeBuilt) {
   EXPECT_NE(refused([](ModelConfig& c) {
               c.decay = Decay::kToken;
               c.attention = "exact";
-            }).find("for exact attention"),
+            }).find("decay: given for exact attention"),
+            std::string::npos);
+  EXPECT_NE(refused([](ModelConfig& c) {
+              c.feature_dim = 4;
+              c.heads_of = "exact:4";
+            }).find("feature_dim: given for 4 × exact attention"),
+            std::string::npos);
+  EXPECT_NE(refused([](ModelConfig& c) {
+              c.kind_options = {{"window", 5}};
+              c.heads_of = "exact:4";
+            }).find("given window"),
+            std::string::npos);
+  EXPECT_NE(refused([](ModelConfig& c) {  // every layer is exact: still checked
+              c.heads_of = "nonsense";
+              c.exact_every = 1;
+            })
+                .find("given 'nonsense'"),
             std::string::npos);
   EXPECT_NE(refused([](ModelConfig& c) {
               c.kv_heads = 2;

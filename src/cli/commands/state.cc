@@ -46,8 +46,7 @@ void Print(const std::string& path, const AttentionState& state, bool json) {
       "{}: {} tokens{}, map {}, {} features, batch {}, {} heads of dim {}, values of dim {}, {} "
       "bytes\n",
       Printable(path), state.tokens(),
-      state.forgets() ? fmt::format(" from {} to {}, which forgets", state.begin(), state.end())
-                      : "",
+      state.forgets() ? fmt::format(" from {} to {} that forget", state.begin(), state.end()) : "",
       state.plan().map().name, state.plan().features(), state.batch(), state.plan().heads(),
       state.plan().dim(), state.value_dim(), state.Bytes());
 }

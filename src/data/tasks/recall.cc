@@ -89,7 +89,7 @@ GeneratedTask RecallTask() {
       .task = Task::kCausal,
       .parameters = {{"pairs", "pairs of a key and a value", 8, 1, 1 << 12},
                      {"distance", "tokens of noise between pairs and questions", 512, 0, 1 << 22},
-                     {"mixed_pairs", "1: training has 8, 16, ... pairs up to this number", 0, 0, 1},
+                     {"mixed_pairs", "1: training has 8, 16, ... up to all pairs", 0, 0, 1},
                      {"mixed", "1: training has all distances up to this one, evaluation this one",
                       0, 0, 1},
                      {"questions", "questions in all; 0: one per pair", 0, 0, 1 << 20},

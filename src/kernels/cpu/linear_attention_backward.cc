@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kKeyRows = 1536;  // rows of a key task: a multiple of the kernel's panel
 // Gradients of ℓ are sums over the rows of a block: over more rows, what is rounded off adds up.
+// Where states are so large that Blocks::kStateBytes allows only longer blocks, it does.
 constexpr int64_t kMostScanned = 8192;
 
 // The gradient of a number added to the logarithm of what each query of `adjoint` sees of each key

@@ -28,16 +28,12 @@ enum class Sweep { kForwards, kBackwards };
 // ℓ of the first row acts only on what is before the rows: sums inside them begin behind it.
 class RowDecay {
  public:
-  explicit RowDecay(int64_t max_rows)
-      : sums_(static_cast<size_t>(max_rows)),
-        to_last_(static_cast<size_t>(PaddedColumns(max_rows))),
-        from_first_(to_last_.size()),
-        to_strip_(to_last_.size()),
-        from_strip_(to_last_.size()) {}
+  explicit RowDecay(int64_t max_rows) : max_rows_(max_rows) {}
 
   void Load(const HeadKeys& keys, int64_t begin, int64_t end) {
     forgets_ = keys.log_decay != nullptr;
     if (!forgets_) return;
+    if (sums_.empty()) Allocate();
     first_ = keys.LogDecay(begin);
     total_ = 0;
     for (int64_t row = begin; row < end; ++row) {
@@ -99,6 +95,12 @@ class RowDecay {
  private:
   static constexpr int64_t kStripRows = kWidestVector;
 
+  void Allocate() {
+    sums_.resize(static_cast<size_t>(max_rows_));
+    for (auto* factors : {&to_last_, &from_first_, &to_strip_, &from_strip_})
+      factors->resize(static_cast<size_t>(PaddedColumns(max_rows_)));
+  }
+
   // factors_i = e^{exponent(i)}
   template <class Exponent>
   static void Factors(int64_t count, const Exponent& exponent, float* factors) {
@@ -119,6 +121,7 @@ class RowDecay {
         to_strip_.data() + before);
   }
 
+  int64_t max_rows_;
   bool forgets_ = false;
   double first_ = 0, total_ = 0;
   std::vector<double> sums_;
