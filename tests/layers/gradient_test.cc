@@ -176,7 +176,30 @@ class AttentionLayerCase {
   layers::MultiHeadAttention::Workspace workspace_;
 };
 
-TEST_F(LayerGradients, MultiHeadAttention) {
+class AttentionGradients : public LayerGradients {
+ protected:
+  // Of a layer whose parameters have been shaken: gradients of x and of all parameters.
+  void ExpectGradientsOf(AttentionLayerCase& layer) {
+    Tensor x = RandomDoubles({10, 8}, "x");
+    const Tensor weights = RandomDoubles({10, 8}, "w");
+    const auto loss = [&] {
+      layer.Forward(context_, x);
+      return WeightedSum(weights, layer.y);
+    };
+    loss();
+    layer.Backward(context_, x, weights);
+    ExpectGradient("x", x, layer.grad_x, loss);
+    ExpectParameterGradients(loss);
+  }
+  void ExpectGradientsOf(const layers::AttentionShape& shape) {
+    parameters_ = ParameterSet({.seed = 3, .type = DataType::kF64});
+    AttentionLayerCase layer(parameters_, shape);
+    Shake();
+    ExpectGradientsOf(layer);
+  }
+};
+
+TEST_F(AttentionGradients, MultiHeadAttention) {
   struct Variant {
     const char* attention;
     bool causal, rotary, masked;
@@ -203,15 +226,7 @@ TEST_F(LayerGradients, MultiHeadAttention) {
     for (int64_t i = 0; i < 10; ++i) mask.Data<float>()[i] = i == 4 || i >= 8 ? 0.0f : 1.0f;
     if (v.masked) layer.rows.sequences.mask = mask;
     if (v.rotary) layer.rows.rotary = &waves;
-    Tensor x = RandomDoubles({10, 8}, "x"), weights = RandomDoubles({10, 8}, "w");
-    const auto loss = [&] {
-      layer.Forward(context_, x);
-      return WeightedSum(weights, layer.y);
-    };
-    loss();
-    layer.Backward(context_, x, weights);
-    ExpectGradient("x", x, layer.grad_x, loss);
-    ExpectParameterGradients(loss);
+    ExpectGradientsOf(layer);
   }
 }
 
@@ -227,21 +242,8 @@ layers::AttentionShape ThreeGroups(bool causal) {
   return shape;
 }
 
-TEST_F(LayerGradients, GroupsOfHeads) {
-  for (const bool causal : {false, true}) {
-    parameters_ = ParameterSet({.seed = 3, .type = DataType::kF64});
-    AttentionLayerCase layer(parameters_, ThreeGroups(causal));
-    Shake();
-    Tensor x = RandomDoubles({10, 8}, "x"), weights = RandomDoubles({10, 8}, "w");
-    const auto loss = [&] {
-      layer.Forward(context_, x);
-      return WeightedSum(weights, layer.y);
-    };
-    loss();
-    layer.Backward(context_, x, weights);
-    ExpectGradient("x", x, layer.grad_x, loss);
-    ExpectParameterGradients(loss);
-  }
+TEST_F(AttentionGradients, GroupsOfHeads) {
+  for (const bool causal : {false, true}) ExpectGradientsOf(ThreeGroups(causal));
 }
 
 // Three groups: the first forgets, the second too and is projected, the third is projected only.
@@ -265,25 +267,12 @@ layers::AttentionShape ForgettingGroups(bool per_token) {
   return shape;
 }
 
-TEST_F(LayerGradients, HeadsThatForgetAndAreProjected) {
-  for (const bool per_token : {true, false}) {
-    parameters_ = ParameterSet({.seed = 3, .type = DataType::kF64});
-    AttentionLayerCase layer(parameters_, ForgettingGroups(per_token));
-    Shake();
-    Tensor x = RandomDoubles({10, 8}, "x"), weights = RandomDoubles({10, 8}, "w");
-    const auto loss = [&] {
-      layer.Forward(context_, x);
-      return WeightedSum(weights, layer.y);
-    };
-    loss();
-    layer.Backward(context_, x, weights);
-    ExpectGradient("x", x, layer.grad_x, loss);
-    ExpectParameterGradients(loss);
-  }
+TEST_F(AttentionGradients, HeadsThatForgetAndAreProjected) {
+  for (const bool per_token : {true, false}) ExpectGradientsOf(ForgettingGroups(per_token));
 }
 
 // The same by hand, head by head: decays from x, projections from q and k, one call each.
-TEST_F(LayerGradients, HeadsForgetByThemselves) {
+TEST_F(AttentionGradients, HeadsForgetByThemselves) {
   const layers::AttentionShape shape = ForgettingGroups(/*per_token=*/true);
   AttentionLayerCase layer(parameters_, shape);
   Shake();
@@ -357,7 +346,7 @@ TEST_F(LayerGradients, HeadsForgetByThemselves) {
 }
 
 // Every group is a call of its own on its columns, copied out here by hand.
-TEST_F(LayerGradients, GroupsOfHeadsAttendByThemselves) {
+TEST_F(AttentionGradients, GroupsOfHeadsAttendByThemselves) {
   const layers::AttentionShape shape = ThreeGroups(/*causal=*/true);
   AttentionLayerCase layer(parameters_, shape);
   Shake();
