@@ -1,10 +1,11 @@
 """Trains the models of docs/training.md ("When is linear attention as good as softmax?") and prints its tables.
 
-    bench/quality/measure.py build/release/favor FOLDER [--only text,books,proteins,recall,listops] [--jobs N] [--threads N]
+    bench/quality/measure.py build/release/favor FOLDER [--only text,proteins,recall,listops] [--jobs N] [--threads N]
 
 Everything is kept in FOLDER: a measurement that was stopped, by Ctrl-C or by a machine that went down, goes on where it
 was when the same command runs again; runs that are done are not repeated. Data comes from Debian's bible-kjv and
-mmseqs2-examples. All runs with two jobs of one thread each take about four hours on two cores.
+mmseqs2-examples. All runs with two jobs of one thread each take about four hours on two cores. Time and memory are
+measured at the end, one model at a time: leave the machine alone then.
 """
 import argparse
 import concurrent.futures
@@ -14,13 +15,11 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import typing
 
 PROTEINS = "/usr/share/doc/mmseqs2/example-data/DB.fasta.gz"
-BOTH = "--positions rotary --dropout 0 --redraw 0 --learning-rate 2e-3"
-TEXT = f"--width 192 --layers 3 --heads 6 --ff 768 --convolution 4 --length 256 --batch 16 --steps 1800 --eval-batches 0 {BOTH}"
-PROTEIN = f"--preset tiny --convolution 4 --length 256 --batch 8 --steps 600 --eval-batches 0 {BOTH}"
-RECALL = f"--width 128 --layers 2 --heads 2 --ff 256 --convolution 3 --batch 16 --steps 2500 --eval-batches 16 {BOTH}"
-LISTOPS = f"--task classify --preset tiny --width 64 --ff 256 --convolution 3 --batch 32 --steps 600 --eval-batches 0 {BOTH}"
+COMMON = "--positions rotary"
+TRAINED = "--dropout 0 --redraw 0 --learning-rate 2e-3 --eval-batches 0"
 
 EXACT, IDENTITY = "--attention exact", "--attention identity"
 POSITIVE, RELU = "--map positive --features 64", "--map relu --features 64"
@@ -33,17 +32,36 @@ def mixed(heads):
     return f"--features 64 --heads-of relu:{heads // 2}:decay=token,taylor:{heads // 2}:dim=16"
 
 
-# Group: data, options, split of the evaluation, field of its JSON, {kind: (options, number of seeds)}.
-TEXT_KINDS = {
-    "exact": (EXACT, 3),
-    "FAVOR+ (positive)": (POSITIVE, 3),
-    "relu": (RELU, 3),
-    "relu, token decay": (FORGETTING, 3),
-    "taylor, token decay": (f"{TAYLOR} --decay token", 1),
-    "half relu with token decay, half taylor": (mixed(6), 1),
-}
+def recall(pairs):
+    """As many tokens and questions for each number of pairs: noise takes the place of those that are not there."""
+    return f"task:recall,pairs={pairs},symbols=128,questions=128,distance={2 * (128 - pairs)}"
+
+
+class Group(typing.NamedTuple):
+    """Models that differ in their attention alone, trained on the same data and evaluated in the same ways."""
+    data: str
+    model: str  # options of the model
+    training: str  # other options of favor train
+    kinds: dict  # name: (options, number of seeds)
+    field: str  # of the JSON of favor eval
+    evaluations: dict  # name: (what it measures, options of favor eval)
+
+
 GROUPS = {
-    "proteins": (PROTEINS, PROTEIN, "test", "loss", {
+    "text": Group("kjv-begin.txt", f"--width 192 --layers 3 --heads 6 --ff 768 --convolution 4 {COMMON}",
+                  f"--split-by blocks --length 256 --batch 16 --steps 1800 --eval-every 600 {TRAINED}", {
+        "exact": (EXACT, 3),
+        "FAVOR+ (positive)": (POSITIVE, 3),
+        "relu": (RELU, 3),
+        "relu, token decay": (FORGETTING, 3),
+        "taylor, token decay": (f"{TAYLOR} --decay token", 1),
+        "half relu with token decay, half taylor": (mixed(6), 1),
+    }, "bits_per_token", {
+        "blocks": ("bits per byte, held-out blocks of Genesis to Acts", "--split valid"),
+        "books": ("bits per byte, Romans to Revelation", "--data kjv-end.txt"),
+    }),
+    "proteins": Group(PROTEINS, f"--preset tiny --convolution 4 {COMMON}",
+                      f"--length 256 --batch 8 --steps 600 {TRAINED}", {
         "exact": (EXACT, 3),
         "identity": (IDENTITY, 3),
         "FAVOR+ (positive)": (POSITIVE, 3),
@@ -51,57 +69,81 @@ GROUPS = {
         "relu, token decay": (FORGETTING, 3),
         "taylor, token decay": (f"{TAYLOR} --decay token", 1),
         "half relu with token decay, half taylor": (mixed(4), 1),
-    }),
-    "recall": ("task:recall,pairs=128,distance=0,mixed_pairs=1", RECALL, "valid", "accuracy", {
+    }, "loss", {"test": ("nats per residue", "--split test")}),
+    "recall": Group("task:recall,pairs=128,distance=0,mixed_pairs=1", f"--width 128 --layers 2 --heads 2 --ff 256 --convolution 3 {COMMON}",
+                    f"--batch 16 --steps 2500 {TRAINED}", {
         "taylor": (TAYLOR, 1),
         "half relu with token decay, half taylor": (mixed(2), 1),
         "exact": (EXACT, 1),
         "FAVOR+ (positive, 256 features)": ("--map positive --features 256", 1),
         "relu, 128 features": ("--map relu --features 128", 1),
         "relu, token decay": (FORGETTING, 1),
-    }),
-    "text": ("kjv.txt", f"{TEXT} --split-by blocks", "valid", "bits_per_token", TEXT_KINDS),
-    "books": ("kjv.txt", f"{TEXT} --split-by place", "test", "bits_per_token", TEXT_KINDS),
-    "listops": ("task:listops", LISTOPS, "valid", "accuracy", {
-        "exact": (EXACT, 1), "relu": (RELU, 1), "FAVOR+ (positive)": (POSITIVE, 1)}),
+    }, "accuracy", {str(pairs): (f"share of {pairs} pairs recalled", f"--data {recall(pairs)}") for pairs in (16, 32, 64, 128)}),
+    "listops": Group("task:listops", f"--preset tiny --width 64 --ff 256 --convolution 3 {COMMON}",
+                     f"--task classify --batch 32 --steps 600 {TRAINED}", {
+        "exact": (EXACT, 1), "relu": (RELU, 1), "FAVOR+ (positive)": (POSITIVE, 1),
+    }, "accuracy", {"valid": ("share of classes right", "--split valid")}),
 }
-UNITS = {"text": "bits per byte, held-out blocks", "books": "bits per byte, the last books", "proteins": "nats per residue",
-         "recall": "share of 128 pairs recalled", "listops": "share of classes right"}
 
 
 def call(command, folder, log):
+    """What the command prints; it must succeed."""
     with open(log, "a", encoding="utf-8") as out:
-        return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=out, text=True, check=False)
+        done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=out, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command[:3])} ended with {done.returncode}, see {log}")
+    return done.stdout
 
 
-def measure(favor, folder, group, kind, seed, threads):
-    """Trains one model unless that is done, and returns what favor eval says of it."""
-    data, options, split, _, kinds = GROUPS[group]
-    name = f"{group}-{list(kinds).index(kind)}-{seed}"
-    result, log = folder / f"{name}.json", folder / f"{name}.log"
+def keep(path, value):
+    """Written whole or not at all."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(value), encoding="utf-8")
+    part.rename(path)
+    return value
+
+
+def measure(favor, folder, name, kind, seed, threads):
+    """Trains one model unless that is done, and returns what favor eval says of it: {evaluation: figure}."""
+    group = GROUPS[name]
+    run = f"{name}-{list(group.kinds).index(kind)}-{seed}"
+    result, log = folder / f"{run}.figures.json", folder / f"{run}.log"
     if result.exists():
         return json.loads(result.read_text(encoding="utf-8"))
-    words = options.split() + kinds[kind][0].split()
-    if (folder / name).exists():
-        train = [favor, "train", "--out", name, "--resume"]
+    if (folder / run).exists():
+        train = ["--out", run, "--resume"]
     else:
-        train = [favor, "train", "--data", data, "--out", name, "--seed", str(seed), *words]
-    train += ["--threads", str(threads), "--quiet"]
-    done = call(train, folder, log)
-    if done.returncode != 0:
-        raise RuntimeError(f"{name}: favor train ended with {done.returncode}, see {log}")
-    def ask(*words):
-        answer = call([favor, *words, "--model", name, "--json"], folder, log)
-        if answer.returncode != 0:
-            raise RuntimeError(f"{name}: favor {words[0]} ended with {answer.returncode}, see {log}")
-        return json.loads(answer.stdout)
+        options = f"{group.model} {group.training} {group.kinds[kind][0]}"
+        train = ["--data", group.data, "--out", run, "--seed", str(seed), *options.split()]
+    call([favor, "train", *train, "--threads", str(threads), "--quiet"], folder, log)
+    return keep(result, {
+        evaluation: json.loads(call([favor, "eval", "--model", run, *options.split(), "--threads", str(threads), "--json",
+                                     "--quiet"], folder, log))[group.field]
+        for evaluation, (_, options) in group.evaluations.items()})
 
-    score = ask("eval", "--split", split, "--threads", str(threads))
-    score["parameters"] = ask("inspect", "model")["parameters"]
-    written = result.with_suffix(".part")
-    written.write_text(json.dumps(score), encoding="utf-8")
-    written.rename(result)
-    return score
+
+def cost(favor, folder, name, kind, threads):
+    """Parameters, time of training and of generation, and the bytes of a state after 256 tokens."""
+    group = GROUPS[name]
+    run = f"{name}-{list(group.kinds).index(kind)}"
+    result, log = folder / f"{run}.cost.json", folder / f"{run}.log"
+    if result.exists():
+        return json.loads(result.read_text(encoding="utf-8"))
+
+    def bench(what, *options):
+        written = folder / f"{run}.bench.json"
+        call([favor, "bench", what, *group.model.split(), *group.kinds[kind][0].split(), *options, "--threads", str(threads),
+              "--quiet", "--json", written.name], folder, log)
+        row = json.loads(written.read_text(encoding="utf-8"))["rows"][0]
+        written.unlink()
+        return row
+
+    model = json.loads(call([favor, "inspect", "model", "--model", f"{run}-1", "--json"], folder, log))
+    generation = bench("generate", "--prefixes", "256")
+    return keep(result, {
+        "parameters": model["parameters"], "state": generation["state_bytes"],
+        "training": 1e6 / bench("train", "--lengths", "256", "--batch", "16", "--dropout", "0")["tokens_per_second"],
+        "generation": 1e6 / generation["tokens_per_second"]})
 
 
 def error_of(values):
@@ -114,22 +156,34 @@ def shown(values, digits):
     return text if error is None else f"{text} ± {error:.{digits}f} ({', '.join(f'{v:.{digits}f}' for v in values)})"
 
 
-def table(group, scores):
-    field, digits = GROUPS[group][3], 4 if group == "proteins" else 3
-    of = {kind: [score[field] for _, score in sorted(runs.items())] for kind, runs in scores.items() if runs}
-    print(f"\n| {group} | {UNITS[group]} | {'share of the gain' if group == 'proteins' else 'minus exact'} | parameters |")
-    print("|---|---|---|---|")
-    for kind, values in of.items():
-        exact = of.get("exact", [])
-        pairs = list(zip(values, exact))
-        note = ""
-        if group == "proteins" and "identity" in of:
-            shares = [100 * (i - v) / (i - e) for v, e, i in zip(values, exact, of["identity"])]
-            note = f"{shown(shares, 0)} %"
-        elif pairs and kind != "exact":
-            note = shown([v - e for v, e in pairs], digits)
-        parameters = next(iter(scores[kind].values()))["parameters"]
-        print(f"| {kind} | {shown(values, digits)} | {note} | {parameters} |")
+def table(name, figures, costs):
+    """One row per kind. Differences from exact attention, and shares of its gain, are taken seed by seed."""
+    group, digits = GROUPS[name], 4 if name == "proteins" else 3
+    columns = []
+    for evaluation, (unit, _) in group.evaluations.items():
+        columns += [unit] + ([] if name == "recall" else ["share of the gain" if name == "proteins" else "minus exact"])
+    print(f"\n| {name} | {' | '.join(columns)} | parameters | state, bytes | training, µs/token | generation, µs/token |")
+    print("|---" * (len(columns) + 5) + "|")
+    for kind, runs in figures.items():
+        cells = []
+        for evaluation in group.evaluations:
+            of = {k: [figure[evaluation] for _, figure in sorted(f.items())] for k, f in figures.items()}
+            cells.append(shown(of[kind], digits))
+            pairs = list(zip(of[kind], of["exact"]))
+            if name == "proteins":
+                cells.append(f"{shown([100 * (i - v) / (i - e) for (v, e), i in zip(pairs, of['identity'])], 0)} %")
+            elif name != "recall":
+                cells.append("" if kind == "exact" else shown([v - e for v, e in pairs], digits))
+        c = costs[kind]
+        print(f"| {kind} | {' | '.join(cells)} | {c['parameters']} | {c['state']} | {c['training']:.0f} | {c['generation']:.0f} |")
+
+
+def write_text(folder):
+    """The King James Bible: what models learn from, and its last books, which they do not see."""
+    for name, verses in (("kjv-begin.txt", "gen1:1-acts28:31"), ("kjv-end.txt", "rom1:1-rev22:21")):
+        if not (folder / name).exists():
+            text = subprocess.run(["bible", "-f", verses], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True).stdout
+            (folder / name).write_bytes(text)
 
 
 def main():
@@ -143,30 +197,27 @@ def main():
     a = parser.parse_args()
     favor, folder = str(pathlib.Path(a.favor).resolve()), pathlib.Path(a.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    text = folder / "kjv.txt"
-    if not text.exists():
-        book = subprocess.run(["bible", "-f", "gen1:1-rev22:21"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              check=True).stdout
-        text.write_bytes(book)
     groups = a.only.split(",")
-    scores = {group: {kind: {} for kind in GROUPS[group][4]} for group in groups}
+    if "text" in groups:
+        write_text(folder)
+    figures = {name: {kind: {} for kind in GROUPS[name].kinds} for name in groups}
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
         jobs = {}
-        for group in groups:
+        for name in groups:
             for seed in range(1, a.seeds + 1):
-                for kind, (_, seeds) in GROUPS[group][4].items():
+                for kind, (_, seeds) in GROUPS[name].kinds.items():
                     if seed <= seeds:
-                        jobs[pool.submit(measure, favor, folder, group, kind, seed, a.threads)] = (group, kind, seed)
+                        jobs[pool.submit(measure, favor, folder, name, kind, seed, a.threads)] = (name, kind, seed)
         try:
             for job in concurrent.futures.as_completed(jobs):
-                group, kind, seed = jobs[job]
-                scores[group][kind][seed] = job.result()
-                print(f"{group}, {kind}, seed {seed}: {scores[group][kind][seed][GROUPS[group][3]]:.4f}", file=sys.stderr)
+                name, kind, seed = jobs[job]
+                figures[name][kind][seed] = job.result()
+                print(f"{name}, {kind}, seed {seed}: {job.result()}", file=sys.stderr)
         except BaseException:  # Ctrl-C, or a run that failed: those that have begun end as the signal tells them
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    for group in groups:
-        table(group, scores[group])
+    for name in groups:
+        table(name, figures[name], {kind: cost(favor, folder, name, kind, a.threads) for kind in GROUPS[name].kinds})
 
 
 if __name__ == "__main__":

@@ -154,6 +154,9 @@ class Model {
   // Returns one score for each group up to the largest; language models only.
   std::vector<Score> EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups,
                                     const Context& context) const;
+  // −log p of each target in nats, [batch, length], 0 where nothing is predicted; language models
+  // only.
+  std::vector<double> Losses(const Batch& batch, const Context& context) const;
 
  private:
   friend struct internal::Access;

@@ -114,4 +114,13 @@ std::unique_ptr<Dataset> OpenData(const std::string& source, const DataOptions& 
   return data::OpenText(source, options);
 }
 
+std::unique_ptr<RecordReader> OpenRecords(const std::string& source, const RecordOptions& options) {
+  if (source.starts_with(kGenerated)) {
+    Throw(ErrorCode::kInvalidOption, "data", "given the generated task '{}', expected a file",
+          Printable(source));
+  }
+  RefuseForeign(source);
+  return data::OpenRecordsOf(KindOf(source, options.format), source, options);
+}
+
 }  // namespace favor

@@ -1,5 +1,6 @@
 #include "data/fasta.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/error_text.h"
@@ -160,6 +161,28 @@ bool FastaReader::Next(FastaRecord& record) {
     BeginRecord(record);
     open = true;
   }
+}
+
+void RefuseDnaName(const std::string& path, Alphabet alphabet) {
+  if (alphabet == Alphabet::kProtein && (path.ends_with(".fna") || path.ends_with(".fna.gz"))) {
+    Throw(ErrorCode::kInvalidOption, "alphabet", "given protein for '{}', expected dna",
+          Printable(path));
+  }
+}
+
+void RefuseDnaLetters(const std::string& path, std::span<const int64_t> counts,
+                      const LetterVocabulary& alphabet) {
+  int64_t all = 0, others = 0, rarest = INT64_MAX;
+  for (size_t i = 0; i < alphabet.letters().size(); ++i) {
+    const char letter = alphabet.letters()[i];
+    const bool base = std::string_view("ACGT").find(letter) != std::string_view::npos;
+    all += counts[i];
+    others += base || letter == 'N' ? 0 : counts[i];
+    if (base) rarest = std::min(rarest, counts[i]);
+  }
+  if (all < kTellingLetters || others > 0 || rarest < all / 50) return;
+  Throw(ErrorCode::kInvalidData, Printable(path),
+        "has only the letters A, C, G, T and N and is read as protein, expected alphabet dna");
 }
 
 }  // namespace favor::data

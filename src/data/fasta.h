@@ -3,6 +3,7 @@
 #define FAVOR_DATA_FASTA_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,6 +49,14 @@ class FastaReader {
   bool seen_header_ = false, stopped_ = false,
        returned_ = false;  // stopped_: after a '*'; returned_: after a '\r'
 };
+
+// The letters of DNA are amino acids too: what has no others is hardly a file of proteins. Throw if
+// the name of a file read as protein says that it is DNA, or if its letters, by their counts, do.
+// Fewer than kTellingLetters are not judged.
+constexpr int64_t kTellingLetters = 100;
+void RefuseDnaName(const std::string& path, Alphabet alphabet);
+void RefuseDnaLetters(const std::string& path, std::span<const int64_t> counts,
+                      const LetterVocabulary& alphabet);
 
 }  // namespace favor::data
 

@@ -84,23 +84,6 @@ void RefuseTwins(const InputFiles& files, const LetterVocabulary& alphabet,
   });
 }
 
-// The letters of DNA are amino acids too: a file that has no others is hardly a file of proteins.
-void RefuseDna(const std::string& path, const std::vector<int64_t>& counts,
-               const LetterVocabulary& alphabet) {
-  constexpr int64_t kTelling = 100;  // a file with fewer letters is not judged
-  int64_t all = 0, others = 0, rarest = INT64_MAX;
-  for (size_t i = 0; i < alphabet.letters().size(); ++i) {
-    const char letter = alphabet.letters()[i];
-    const bool base = std::string_view("ACGT").find(letter) != std::string_view::npos;
-    all += counts[i];
-    others += base || letter == 'N' ? 0 : counts[i];
-    if (base) rarest = std::min(rarest, counts[i]);
-  }
-  if (all < kTelling || others > 0 || rarest < all / 50) return;
-  Throw(ErrorCode::kInvalidData, Printable(path),
-        "has only the letters A, C, G, T and N and is read as protein, expected alphabet dna");
-}
-
 // If records are few and long, splits of whole records are too uneven to say much.
 constexpr int64_t kFewRecords = 200;
 
@@ -174,11 +157,7 @@ class FastaStore {
 
 std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& options) {
   const DataFormat& format = options.format;
-  if (format.alphabet == Alphabet::kProtein &&
-      (path.ends_with(".fna") || path.ends_with(".fna.gz"))) {
-    Throw(ErrorCode::kInvalidOption, "alphabet", "given protein for '{}', expected dna",
-          Printable(path));
-  }
+  RefuseDnaName(path, format.alphabet);
   const bool join = format.layout == Layout::kJoin;
   if (format.split_by == SplitRule::kBlocks && !join) {
     Throw(ErrorCode::kInvalidOption, "split_by",
@@ -199,7 +178,7 @@ std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& o
   }
   if (rule != SplitRule::kRecords) writer.emplace(store.ByPlace(rule == SplitRule::kBlocks));
   const std::vector<int64_t> counts = writer->TrainCounts(*letters);
-  if (format.alphabet == Alphabet::kProtein) RefuseDna(path, counts, *letters);
+  if (format.alphabet == Alphabet::kProtein) RefuseDnaLetters(path, counts, *letters);
   Stored stored{.source = path,
                 .options = options,
                 .vocabulary = letters,

@@ -7,6 +7,7 @@
 
 #include "data/stored_data.h"
 #include "favor/data.h"
+#include "favor/records.h"
 
 namespace favor::data {
 
@@ -22,6 +23,10 @@ std::unique_ptr<Dataset> OpenText(const std::string& path, const DataOptions& op
 std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& options);
 // A PNG file, a folder of them, or an npy of bytes [pictures, height, width(, channels)].
 std::unique_ptr<Dataset> OpenPictures(const std::string& path, const DataOptions& options);
+
+// The records of a source of that kind.
+std::unique_ptr<RecordReader> OpenRecordsOf(DataKind kind, const std::string& path,
+                                            const RecordOptions& options);
 
 // A generated task, such as "copy,length=32,symbols=16".
 std::unique_ptr<Dataset> OpenGenerated(const std::string& name, const DataOptions& options);

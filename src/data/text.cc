@@ -28,18 +28,6 @@ std::string ContentOf(const Text& text) {
   return fmt::format("{} bytes, {:016x}", text.bytes, hasher.Value());
 }
 
-// A file with a zero byte is not text in any encoding that favor reads; UTF-16 has many.
-void RefuseBinary(const InputFiles& files) {
-  for (size_t i = 0; i < files.names().size(); ++i) {
-    io::ByteStream stream = files.Open(i);
-    if (const size_t zero = stream.Next().find('\0'); zero != std::string_view::npos) {
-      Throw(ErrorCode::kInvalidData, Printable(files.names()[i]),
-            "byte {} is 0, as in binary files, expected text (kind text reads any bytes)",
-            zero + 1);
-    }
-  }
-}
-
 // Where text is divided by place: at the beginning of a line or of a code point, the same for all
 // vocabularies.
 std::array<int64_t, kParts + 1> Cuts(const Text& text, const Stored& stored) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error_text.h"
 #include "core/utf8.h"
 
 namespace favor::data {
@@ -40,6 +41,17 @@ int64_t NextBoundary(const io::InputFile& file, int64_t at, int64_t end) {
   size_t skip = 1;
   while (skip < std::min<size_t>(text.size(), 4) && ContinuesCodePoint(text[skip])) ++skip;
   return at + static_cast<int64_t>(skip) - 1;
+}
+
+void RefuseBinary(const InputFiles& files) {
+  for (size_t i = 0; i < files.names().size(); ++i) {
+    io::ByteStream stream = files.Open(i);
+    if (const size_t zero = stream.Next().find('\0'); zero != std::string_view::npos) {
+      Throw(ErrorCode::kInvalidData, Printable(files.names()[i]),
+            "byte {} is 0, as in binary files, expected text (kind text reads any bytes)",
+            zero + 1);
+    }
+  }
 }
 
 }  // namespace favor::data

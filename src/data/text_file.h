@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "data/input_files.h"
 #include "favor/data.h"
 #include "io/input_file.h"
 
@@ -72,6 +73,10 @@ void ForEachRun(const io::InputFile& file, int64_t begin, int64_t end, const Vis
 // The first place from `at` on where text may be divided: the beginning of a line within 64 KiB,
 // otherwise of a code point.
 int64_t NextBoundary(const io::InputFile& file, int64_t at, int64_t end);
+
+// Throws if a file begins like a binary one: a file with a zero byte is not text in any encoding
+// that favor reads; UTF-16 has many.
+void RefuseBinary(const InputFiles& files);
 
 }  // namespace favor::data
 

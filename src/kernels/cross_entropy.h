@@ -10,10 +10,11 @@
 namespace favor::kernels {
 
 struct CrossEntropyArguments {
-  const int32_t* targets;  // [rows], in memory of the device, each in [0, classes)
-  double grad_scale = 0;   // ≠ 0: logits are replaced by grad_scale·(softmax − one-hot)
-  View logits;             // [rows, classes]
-  TallyEntry* tally;       // adds to loss, correct and targets
+  const int32_t* targets;    // [rows], in memory of the device, each in [0, classes)
+  double grad_scale = 0;     // ≠ 0: logits are replaced by grad_scale·(softmax − one-hot)
+  View logits;               // [rows, classes]
+  TallyEntry* tally;         // adds to loss, correct and targets
+  double* losses = nullptr;  // [rows], in memory of the device: the loss of each; may be null
 };
 
 namespace cpu {  // the double instance of its loop is the reference

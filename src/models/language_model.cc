@@ -56,6 +56,16 @@ void LanguageModel::ForwardBackward(const Batch& batch, const layers::Pass& pass
   body_.Backward(pass, buffers.activations);
 }
 
+Tensor LanguageModel::ForwardLosses(const Batch& batch, const layers::Pass& pass,
+                                    PassBuffers& buffers) const {
+  const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
+  const int64_t targets = std::ssize(batch.targets) - std::ranges::count(batch.targets, kNoTarget);
+  Tensor losses({targets}, DataType::kF64, hidden.device());
+  TargetLoss(hidden, batch.targets, pass.context,
+             {.tally = pass.tally->At(), .losses = losses.Data<double>()}, buffers);
+  return losses;
+}
+
 Tensor LanguageModel::ForwardLogits(const Batch& batch, const layers::Pass& pass,
                                     PassBuffers& buffers) const {
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
@@ -103,7 +113,8 @@ void LanguageModel::TargetLoss(const ConstView& hidden, std::span<const int32_t>
     kernels::CrossEntropy({.targets = all_targets + first,
                            .grad_scale = options.grad_scale,
                            .logits = logits,
-                           .tally = options.tally},
+                           .tally = options.tally,
+                           .losses = options.losses == nullptr ? nullptr : options.losses + first},
                           context);
     if (!gradients) continue;
     const View grad_rows = head.grad_rows.Range(0, 0, count);

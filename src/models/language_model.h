@@ -18,6 +18,8 @@ class LanguageModel : public Network {
                      PassBuffers& buffers) const override;
   void ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                        PassBuffers& buffers) override;
+  Tensor ForwardLosses(const Batch& batch, const layers::Pass& pass,
+                       PassBuffers& buffers) const override;
   Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,
                        PassBuffers& buffers) const override;
   Tensor ForwardLast(const Batch& batch, const layers::Pass& pass, Cache& cache,
@@ -31,6 +33,7 @@ class LanguageModel : public Network {
     double grad_scale = 0;  // ≠ 0: also the gradients of the output weights and, in
                             // activations.grad, of the last rows
     TallyEntry* tally;
+    double* losses = nullptr;  // of each target, in memory of the device; may be null
   };
   void TargetLoss(const ConstView& hidden, std::span<const int32_t> targets, const Context& context,
                   const LossOptions& options, PassBuffers& buffers) const;

@@ -74,6 +74,23 @@ std::vector<Score> Model::EvaluateGroups(const Batch& batch, std::span<const uin
       });
 }
 
+std::vector<double> Model::Losses(const Batch& batch, const Context& context) const {
+  const Tensor losses = buffers_->With(
+      [&] { return impl_->MakeBuffers(); },
+      [&](models::PassBuffers& buffers) {
+        Tally tally = impl_->MakeTally(context);
+        Tensor found = models::OnHost(
+            impl_->Losses(batch, {.context = context, .tally = &tally}, buffers), context);
+        impl_->Read(tally);
+        return found;
+      });
+  const double* next = losses.Data<double>();
+  std::vector<double> of_each;
+  of_each.reserve(batch.targets.size());
+  for (const int32_t target : batch.targets) of_each.push_back(target == kNoTarget ? 0 : *next++);
+  return of_each;
+}
+
 ModelSummary Summarize(const ModelConfig& config) {
   const auto network = models::Network::Make(config, {.shapes_only = true});
   ModelSummary summary{.parameters = network->parameters().Count()};

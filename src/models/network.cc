@@ -158,6 +158,15 @@ void Network::ForwardGroups(const Batch&, std::span<const uint8_t>, const layers
   Throw(ErrorCode::kInvalidOption, "groups", "given for a classifier, expected a language model");
 }
 
+Tensor Network::Losses(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const {
+  PrepareToEvaluate(batch, pass, buffers);
+  return ForwardLosses(batch, pass, buffers);
+}
+
+Tensor Network::ForwardLosses(const Batch&, const layers::Pass&, PassBuffers&) const {
+  Throw(ErrorCode::kInvalidOption, "model", "given a classifier, expected a language model");
+}
+
 Tensor Network::Logits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const {
   CheckPass(batch, pass, /*targets=*/false);
   Prepare({.batch = batch.batch, .length = batch.length}, buffers);

@@ -71,6 +71,9 @@ class Network {
   // the group of targets[i].
   void EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups, const layers::Pass& pass,
                       PassBuffers& buffers) const;
+  // −log p of each target, in the order of the targets, as f64 on the network's device; language
+  // models only.
+  Tensor Losses(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
   // The logits are on the network's device, like those of Continue.
   Tensor Logits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
   // Adds grad_scale times the gradient of the summed loss to the gradients of parameters.
@@ -108,6 +111,9 @@ class Network {
   // Throws kInvalidOption unless overridden.
   virtual void ForwardGroups(const Batch& batch, std::span<const uint8_t> groups,
                              const layers::Pass& pass, PassBuffers& buffers) const;
+  // Throws kInvalidOption unless overridden.
+  virtual Tensor ForwardLosses(const Batch& batch, const layers::Pass& pass,
+                               PassBuffers& buffers) const;
   virtual void ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                                PassBuffers& buffers) = 0;
   virtual Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,

@@ -2,16 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <optional>
-#include <system_error>
 
 #include "cli/command.h"
 #include "cli/context_options.h"
 #include "cli/files.h"
 #include "cli/picture_files.h"
+#include "cli/text_output.h"
 #include "core/error_text.h"
 #include "core/json.h"
 #include "core/notice.h"
@@ -61,11 +59,6 @@ std::vector<int32_t> PromptTokens(const Arguments& a, const TrainedModel& run) {
                           : a.prompt_file == io::kStandardInput ? "standard input"
                                                                 : a.prompt_file;
   return Prompt(*run.vocabulary, a.load_state.empty() ? run.start : std::nullopt, text, who);
-}
-
-void WriteOut(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-    throw std::system_error(errno, std::generic_category(), "writing to standard output");
 }
 
 // Writes text as its tokens come. A character may take several tokens: nothing is written while the

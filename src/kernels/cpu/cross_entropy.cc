@@ -64,10 +64,9 @@ HWY_INLINE double SumOfExponentials(T* logits, int64_t classes, T most, bool gra
   return sum;
 }
 
-// Adds the loss of one row, and replaces its logits by their gradient if grad_scale is not 0.
+// The loss of one row; replaces its logits by their gradient if grad_scale is not 0.
 template <class T>
-HWY_INLINE void ScoreRow(T* logits, int64_t classes, int32_t target, double grad_scale,
-                         EntropySums& sums) {
+HWY_INLINE EntropySums ScoreRow(T* logits, int64_t classes, int32_t target, double grad_scale) {
   const T most = Largest(logits, classes), at_target = logits[target];
   // The first of the largest is what the model predicts.
   const bool correct =
@@ -78,17 +77,16 @@ HWY_INLINE void ScoreRow(T* logits, int64_t classes, int32_t target, double grad
     for (int64_t j = 0; j < classes; ++j) logits[j] *= scale;
     logits[target] -= static_cast<T>(grad_scale);
   }
-  sums.loss += std::log(sum) + static_cast<double>(most) - static_cast<double>(at_target);
-  sums.correct += correct ? 1 : 0;
+  return {.loss = std::log(sum) + static_cast<double>(most) - static_cast<double>(at_target),
+          .correct = correct ? 1 : 0};
 }
 
-void ScoreOnTarget(float* logits, int64_t classes, int32_t target, double grad_scale,
-                   EntropySums& sums) {
-  ScoreRow(logits, classes, target, grad_scale, sums);
+EntropySums ScoreOnTarget(float* logits, int64_t classes, int32_t target, double grad_scale) {
+  return ScoreRow(logits, classes, target, grad_scale);
 }
-void ScoreInDoubleOnTarget(double* logits, int64_t classes, int32_t target, double grad_scale,
-                           EntropySums& sums) {
-  ScoreRow(logits, classes, target, grad_scale, sums);
+EntropySums ScoreInDoubleOnTarget(double* logits, int64_t classes, int32_t target,
+                                  double grad_scale) {
+  return ScoreRow(logits, classes, target, grad_scale);
 }
 
 }  // namespace favor::kernels::cpu::HWY_NAMESPACE
@@ -102,11 +100,15 @@ HWY_EXPORT(ScoreInDoubleOnTarget);
 
 namespace {
 
-void Score(float* logits, int64_t classes, int32_t target, double grad_scale, EntropySums& sums) {
-  HWY_DYNAMIC_DISPATCH(ScoreOnTarget)(logits, classes, target, grad_scale, sums);
+EntropySums Score(float* logits, int64_t classes, int32_t target, double grad_scale) {
+  return HWY_DYNAMIC_DISPATCH(ScoreOnTarget)(logits, classes, target, grad_scale);
 }
-void Score(double* logits, int64_t classes, int32_t target, double grad_scale, EntropySums& sums) {
-  HWY_DYNAMIC_DISPATCH(ScoreInDoubleOnTarget)(logits, classes, target, grad_scale, sums);
+EntropySums Score(double* logits, int64_t classes, int32_t target, double grad_scale) {
+  return HWY_DYNAMIC_DISPATCH(ScoreInDoubleOnTarget)(logits, classes, target, grad_scale);
+}
+void Add(EntropySums& sum, const EntropySums& part) {
+  sum.loss += part.loss;
+  sum.correct += part.correct;
 }
 
 }  // namespace
@@ -119,14 +121,14 @@ void CrossEntropy(const CrossEntropyArguments& a, const Context& context) {
         [&](int64_t begin, int64_t end) {
           EntropySums part;
           for (int64_t row = begin; row < end; ++row) {
-            Score(a.logits.Data<T>() + row * classes, classes, a.targets[row], a.grad_scale, part);
+            const EntropySums one =
+                Score(a.logits.Data<T>() + row * classes, classes, a.targets[row], a.grad_scale);
+            if (a.losses != nullptr) a.losses[row] = one.loss;
+            Add(part, one);
           }
           return part;
         },
-        [](EntropySums& sum, const EntropySums& part) {
-          sum.loss += part.loss;
-          sum.correct += part.correct;
-        });
+        Add);
     a.tally->loss += total.loss;
     a.tally->correct += total.correct;
     a.tally->targets += a.logits.size(0);
