@@ -70,6 +70,10 @@ void Likelihoods(const TrainedModel& trained, RecordReader& reader,
                  const LikelihoodOptions& options, const Context& context,
                  const std::function<void(const Likelihood&)>& visit);
 
+// The same for one record.
+Likelihood LikelihoodOf(const TrainedModel& trained, const Record& record,
+                        const LikelihoodOptions& options, const Context& context);
+
 }  // namespace favor
 
 #endif  // FAVOR_LIKELIHOOD_H_

@@ -154,6 +154,10 @@ class Model {
   // Returns one score for each group up to the largest; language models only.
   std::vector<Score> EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups,
                                     const Context& context) const;
+  // What the model makes of each token, [batch, length, width]: its embedding (layer 0), the rows
+  // after a layer (1, 2, …), and after the last one those that logits are computed from. Throws
+  // kInvalidOption for layers that the model does not have.
+  Tensor Hidden(const Batch& batch, int64_t layer, const Context& context) const;
   // −log p of each target in nats, [batch, length], 0 where nothing is predicted; language models
   // only.
   std::vector<double> Losses(const Batch& batch, const Context& context) const;

@@ -1,9 +1,7 @@
 #include "favor/likelihood.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "core/error_text.h"
 #include "inference/sequences.h"
@@ -13,9 +11,6 @@ namespace {
 
 using inference::Piece;
 using inference::Sequences;
-
-// Groups of so many batches are sorted by length, so that little padding is read.
-constexpr int64_t kBatchesOfGroup = 16;
 
 // One pass over a piece: decoders have one, encoders one for each set of hidden tokens.
 struct PassOf {
@@ -30,14 +25,7 @@ struct PieceLikelihood {
 
 int64_t PassesOf(const Piece& piece, bool causal, int64_t every) {
   if (causal) return 1;
-  return every == 0 ? piece.targets : std::min(every, piece.targets);
-}
-
-void CheckLanguageModel(const TrainedModel& trained) {
-  if (trained.model.config().classes > 0) {
-    Throw(ErrorCode::kInvalidOption, Printable(trained.path),
-          "is a classifier, expected a model that predicts tokens");
-  }
+  return every == 0 ? piece.count : std::min(every, piece.count);
 }
 
 // What files hold if their tokens are of this vocabulary.
@@ -47,7 +35,7 @@ DataKind KindOf(const Vocabulary& vocabulary) {
 }
 
 Sequences SequencesOf(const TrainedModel& trained, const LikelihoodOptions& options) {
-  CheckLanguageModel(trained);
+  inference::CheckPredictsTokens(trained);
   return {trained, {.length = options.length, .layout = options.layout}};
 }
 
@@ -60,11 +48,11 @@ class Group {
         sequences_(sequences),
         batch_(options.batch == 0 ? trained.config.training.batch : options.batch) {}
 
-  bool Full() const { return std::ssize(passes_) >= kBatchesOfGroup * batch_; }
+  bool Full() const { return std::ssize(passes_) >= inference::kBatchesAtOnce * batch_; }
 
   void Add(Record record) {
     const size_t before = pieces_.size();
-    sequences_.Cut(std::ssize(records_), std::ssize(record.tokens), pieces_);
+    sequences_.Cut(std::ssize(records_), sequences_.Targets(std::ssize(record.tokens)), pieces_);
     for (size_t i = before; i < pieces_.size(); ++i) {
       const int64_t passes = PassesOf(pieces_[i], sequences_.causal(), options_.every);
       for (int64_t pass = 0; pass < passes; ++pass) passes_.push_back({i, pass});
@@ -75,12 +63,9 @@ class Group {
   // Runs all passes, calls `visit` for each record, and is empty again.
   void Finish(const Context& context, const std::function<void(const Likelihood&)>& visit) {
     found_.assign(pieces_.size(), {});
-    std::ranges::stable_sort(passes_, std::greater<>(),
-                             [&](const PassOf& pass) { return pieces_[pass.piece].targets; });
-    for (size_t first = 0; first < passes_.size(); first += static_cast<size_t>(batch_)) {
-      const size_t count = std::min(static_cast<size_t>(batch_), passes_.size() - first);
-      Run(std::span(passes_).subspan(first, count), context);
-    }
+    inference::ForEachBatch(
+        passes_, batch_, [&](const PassOf& pass) { return pieces_[pass.piece].count; },
+        [&](std::span<const PassOf> passes) { Run(passes, context); });
     Report(visit);
     records_.clear();
     pieces_.clear();
@@ -90,19 +75,19 @@ class Group {
  private:
   void Run(std::span<const PassOf> passes, const Context& context) {
     // The longest comes first.
-    Batch batch{.length = pieces_[passes.front().piece].targets};
+    Batch batch{.length = pieces_[passes.front().piece].count};
     for (const PassOf& pass : passes) {
       const Piece& piece = pieces_[pass.piece];
-      sequences_.AddRow(records_[static_cast<size_t>(piece.record)].tokens, piece, batch);
+      sequences_.AddTargets(records_[static_cast<size_t>(piece.record)].tokens, piece, batch);
       if (!sequences_.causal()) Hide(piece, pass, batch);
     }
     const std::vector<double> losses = trained_.model.Losses(batch, context);
     for (size_t row = 0; row < passes.size(); ++row) {
       const Piece& piece = pieces_[passes[row].piece];
       PieceLikelihood& found = found_[passes[row].piece];
-      if (options_.tokens) found.log_likelihoods.resize(static_cast<size_t>(piece.targets));
+      if (options_.tokens) found.log_likelihoods.resize(static_cast<size_t>(piece.count));
       const size_t begin = row * static_cast<size_t>(batch.length);
-      for (size_t i = 0; i < static_cast<size_t>(piece.targets); ++i) {
+      for (size_t i = 0; i < static_cast<size_t>(piece.count); ++i) {
         if (batch.targets[begin + i] == kNoTarget) continue;
         found.sum -= losses[begin + i];
         if (options_.tokens) found.log_likelihoods[i] = -losses[begin + i];
@@ -114,7 +99,7 @@ class Group {
   void Hide(const Piece& piece, const PassOf& pass, Batch& batch) const {
     const int64_t passes = PassesOf(piece, /*causal=*/false, options_.every);
     const auto begin = static_cast<size_t>((batch.batch - 1) * batch.length);
-    for (int64_t i = 0; i < piece.targets; ++i) {
+    for (int64_t i = 0; i < piece.count; ++i) {
       const size_t at = begin + static_cast<size_t>(i);
       if (i % passes == pass.hidden) {
         batch.tokens[at] = trained_.vocabulary->special().hidden;
@@ -130,11 +115,11 @@ class Group {
       Likelihood likelihood{.record = std::move(records_[i])};
       for (; piece < pieces_.size() && pieces_[piece].record == static_cast<int64_t>(i); ++piece) {
         const Piece& part = pieces_[piece];
-        likelihood.targets += part.targets;
+        likelihood.targets += part.count;
         likelihood.sum += found_[piece].sum;
         if (!options_.tokens) continue;
-        for (int64_t t = 0; t < part.targets; ++t)
-          likelihood.places.push_back(sequences_.PlaceOf(part.first + t));
+        for (int64_t t = 0; t < part.count; ++t)
+          likelihood.places.push_back(sequences_.PlaceOfTarget(part.first + t));
         const std::vector<double>& each = found_[piece].log_likelihoods;
         likelihood.log_likelihoods.insert(likelihood.log_likelihoods.end(), each.begin(),
                                           each.end());
@@ -188,15 +173,15 @@ LikelihoodWork CountWork(const TrainedModel& trained, RecordReader& reader,
   for (Record record; reader.Next(record);) {
     const int64_t tokens = std::ssize(record.tokens);
     pieces.clear();
-    sequences.Cut(0, tokens, pieces);
+    const int64_t targets = sequences.Targets(tokens), read = sequences.InPieces(targets);
+    sequences.Cut(0, targets, pieces);
     ++work.records;
     work.sequences += std::ssize(pieces);
     for (const Piece& piece : pieces)
       work.passes += PassesOf(piece, sequences.causal(), options.every);
-    const int64_t read = sequences.TargetsInPieces(tokens), left = sequences.Targets(tokens) - read;
     work.targets += read;
-    work.left_out += left;
-    work.clipped += left > 0 ? 1 : 0;
+    work.left_out += targets - read;
+    work.clipped += targets > read ? 1 : 0;
   }
   reader.Rewind();
   return work;
@@ -212,6 +197,16 @@ void Likelihoods(const TrainedModel& trained, RecordReader& reader,
     if (group.Full()) group.Finish(context, visit);
   }
   group.Finish(context, visit);
+}
+
+Likelihood LikelihoodOf(const TrainedModel& trained, const Record& record,
+                        const LikelihoodOptions& options, const Context& context) {
+  const Sequences sequences = SequencesOf(trained, options);
+  Group group(trained, options, sequences);
+  group.Add(record);
+  Likelihood found;
+  group.Finish(context, [&](const Likelihood& likelihood) { found = likelihood; });
+  return found;
 }
 
 }  // namespace favor

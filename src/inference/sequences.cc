@@ -1,10 +1,15 @@
 #include "inference/sequences.h"
 
-#include <algorithm>
-
 #include "core/error_text.h"
 
 namespace favor::inference {
+
+void CheckPredictsTokens(const TrainedModel& trained) {
+  if (trained.model.config().classes > 0) {
+    Throw(ErrorCode::kInvalidOption, Printable(trained.path),
+          "is a classifier, expected a model that predicts tokens");
+  }
+}
 
 Sequences::Sequences(const TrainedModel& trained, const CutOptions& options)
     : causal_(trained.model.config().causal),
@@ -15,47 +20,64 @@ Sequences::Sequences(const TrainedModel& trained, const CutOptions& options)
           "given join, expected clip or crop: each record has a figure of its own");
   }
   const SpecialTokens special = trained.vocabulary->special();
-  const bool records = special.begin.has_value();  // text has no begin and no end
+  const bool text = !special.begin;  // its records begin with a token of what is before them
   const Layout own = trained.config.format.layout;
-  crop_ = options.layout.value_or(records && own == Layout::kClip ? Layout::kClip
-                                                                  : Layout::kCrop) == Layout::kCrop;
-  if (!causal_) return;
+  crop_ = options.layout.value_or(!text && own == Layout::kClip ? Layout::kClip : Layout::kCrop) ==
+          Layout::kCrop;
+  first_own_ = text ? 1 : 0;
+  if (!causal_) {
+    first_target_ = first_read_ = first_own_;
+    return;
+  }
   start_ = trained.start;
   // An end that training never showed cannot be predicted.
   if (special.end && std::ranges::find(trained.unseen, *special.end) == trained.unseen.end())
     end_ = special.end;
-  first_place_ = start_ ? 0 : 1;
+  first_target_ = start_ ? 0 : 1;
+  first_read_ = first_target_ - 1;
 }
 
 int64_t Sequences::Targets(int64_t tokens) const {
-  if (!causal_) return tokens;
-  return std::max<int64_t>(0, tokens + (start_ ? 1 : 0) + (end_ ? 1 : 0) - 1);
+  return std::max<int64_t>(0, tokens - first_target_ + (end_ ? 1 : 0));
 }
 
-int64_t Sequences::TargetsInPieces(int64_t tokens) const {
-  return crop_ ? Targets(tokens) : std::min(length_, Targets(tokens));
+int64_t Sequences::Reads(int64_t tokens) const {
+  return std::max<int64_t>(0, tokens - first_read_);
 }
 
-void Sequences::Cut(int64_t record, int64_t tokens, std::vector<Piece>& pieces) const {
-  const int64_t targets = TargetsInPieces(tokens);
-  for (int64_t first = 0; first < targets; first += length_)
-    pieces.push_back({record, first, std::min(length_, targets - first)});
+void Sequences::Cut(int64_t record, int64_t items, std::vector<Piece>& pieces) const {
+  const int64_t all = InPieces(items);
+  for (int64_t first = 0; first < all; first += length_)
+    pieces.push_back({record, first, std::min(length_, all - first)});
 }
 
-void Sequences::AddRow(std::span<const int32_t> record, const Piece& piece, Batch& batch) const {
-  const int64_t first = PlaceOf(piece.first), tokens = std::ssize(record);
-  // The targets lie next to each other in the record; only the last may be its end.
-  for (int64_t i = 0; i < piece.targets; ++i) {
-    const int64_t place = first + i, read = causal_ ? place - 1 : place;
+void Sequences::AddTargets(std::span<const int32_t> record, const Piece& piece,
+                           Batch& batch) const {
+  const int64_t tokens = std::ssize(record);
+  for (int64_t i = 0; i < piece.count; ++i) {
+    const int64_t place = PlaceOfTarget(piece.first + i), read = causal_ ? place - 1 : place;
     batch.tokens.push_back(read < 0 ? *start_ : record[static_cast<size_t>(read)]);
     batch.targets.push_back(place == tokens ? *end_ : record[static_cast<size_t>(place)]);
   }
-  const auto rest = static_cast<size_t>(batch.length - piece.targets);
+  batch.targets.insert(batch.targets.end(), static_cast<size_t>(batch.length - piece.count),
+                       kNoTarget);
+  Pad(piece, batch);
+}
+
+void Sequences::AddReads(std::span<const int32_t> record, const Piece& piece, Batch& batch) const {
+  for (int64_t i = 0; i < piece.count; ++i) {
+    const int64_t place = PlaceOfRead(piece.first + i);
+    batch.tokens.push_back(place < 0 ? *start_ : record[static_cast<size_t>(place)]);
+  }
+  Pad(piece, batch);
+}
+
+// Ends the row of a piece. No row of a decoder sees the padding, which comes after all of them.
+void Sequences::Pad(const Piece& piece, Batch& batch) const {
+  const auto rest = static_cast<size_t>(batch.length - piece.count);
   batch.tokens.insert(batch.tokens.end(), rest, padding_);
-  batch.targets.insert(batch.targets.end(), rest, kNoTarget);
-  // No target of a decoder sees the padding, which comes after all of them.
   if (!causal_) {
-    batch.mask.insert(batch.mask.end(), static_cast<size_t>(piece.targets), 1.0f);
+    batch.mask.insert(batch.mask.end(), static_cast<size_t>(piece.count), 1.0f);
     batch.mask.insert(batch.mask.end(), rest, 0.0f);
   }
   ++batch.batch;

@@ -3,7 +3,9 @@
 #ifndef FAVOR_INFERENCE_SEQUENCES_H_
 #define FAVOR_INFERENCE_SEQUENCES_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -13,16 +15,18 @@
 
 namespace favor::inference {
 
+// Throws kInvalidOption for a classifier.
+void CheckPredictsTokens(const TrainedModel& trained);
+
 struct CutOptions {
   int64_t length = 0;  // 0: the run's
   std::optional<Layout> layout;
 };
 
-// A part of a record that one pass reads.
+// A part of a record that one pass reads: `count` of its targets, or of what is read of it.
 struct Piece {
   int64_t record = 0;  // number in a list of records
-  int64_t first = 0;   // place of its first target among the record's
-  int64_t targets = 0;
+  int64_t first = 0, count = 0;
 };
 
 class Sequences {
@@ -33,27 +37,47 @@ class Sequences {
   bool causal() const { return causal_; }
   int64_t length() const { return length_; }
 
-  // Targets of a record of so many tokens, and how many of them are in its pieces.
+  // What is predicted of a record of so many tokens: its tokens and, by decoders, its end. What is
+  // read of it, if all of it is: by decoders a start, then its tokens.
   int64_t Targets(int64_t tokens) const;
-  int64_t TargetsInPieces(int64_t tokens) const;
-  // Adds the pieces of a record.
-  void Cut(int64_t record, int64_t tokens, std::vector<Piece>& pieces) const;
-  // The place in the record's tokens of its target number i.
-  int64_t PlaceOf(int64_t target) const { return target + first_place_; }
+  int64_t Reads(int64_t tokens) const;
+  // Places in the record's tokens; that of a start is −1, that of an end the one after the last.
+  int64_t PlaceOfTarget(int64_t target) const { return target + first_target_; }
+  int64_t PlaceOfRead(int64_t read) const { return read + first_read_; }
+  // Tokens before this place belong to what is before the record.
+  int64_t FirstOwn() const { return first_own_; }
 
-  // Appends a row to a batch: what is read of a piece, with its targets, filled up to the batch's
-  // length. For encoders the targets are the tokens themselves: nothing is hidden.
-  void AddRow(std::span<const int32_t> record, const Piece& piece, Batch& batch) const;
+  // How many of `items` targets or reads are in pieces, and the pieces.
+  int64_t InPieces(int64_t items) const { return crop_ ? items : std::min(length_, items); }
+  void Cut(int64_t record, int64_t items, std::vector<Piece>& pieces) const;
+
+  // Append a row to a batch, filled up to the batch's length: a piece of targets, with what is read
+  // to predict them (for encoders, the tokens themselves: nothing is hidden), or a piece of what is
+  // read, without targets.
+  void AddTargets(std::span<const int32_t> record, const Piece& piece, Batch& batch) const;
+  void AddReads(std::span<const int32_t> record, const Piece& piece, Batch& batch) const;
 
  private:
+  void Pad(const Piece& piece, Batch& batch) const;
+
   bool causal_, crop_;
   int64_t length_;
   int32_t padding_;
-  // Decoders: what is read before the first token, if that is predicted, and what is predicted
-  // after the last.
+  // Decoders: what is read before the first token, and what is predicted after the last.
   std::optional<int32_t> start_, end_;
-  int64_t first_place_ = 0;
+  int64_t first_target_ = 0, first_read_ = 0, first_own_ = 0;
 };
+
+// Calls run(items) for at most `batch` items at a time, those of similar length together, the
+// longest first: little padding is read.
+template <class Item, class Length, class Run>
+void ForEachBatch(std::vector<Item>& items, int64_t batch, const Length& length, const Run& run) {
+  std::ranges::stable_sort(items, std::greater<>(), length);
+  const auto most = static_cast<size_t>(batch);
+  for (size_t first = 0; first < items.size(); first += most)
+    run(std::span<const Item>(items).subspan(first, std::min(most, items.size() - first)));
+}
+constexpr int64_t kBatchesAtOnce = 16;  // that are sorted together
 
 }  // namespace favor::inference
 

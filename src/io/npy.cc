@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "core/error_text.h"
-#include "io/atomic_file.h"
 #include "io/input_file.h"
 #include "io/npy_layout.h"
+#include "io/npy_writer.h"
 
 namespace favor {
 
@@ -62,33 +62,38 @@ Tensor ReadNpyMask(const std::string& path) {
 
 void WriteNpy(const std::string& path, ConstView array) {
   const DataType type = array.type() == DataType::kBF16 ? DataType::kF32 : array.type();
-  const std::string_view descr = type == DataType::kF32   ? "<f4"
-                                 : type == DataType::kF64 ? "<f8"
-                                                          : "<f2";
-  std::string shape;
-  for (int axis = 0; axis < array.rank(); ++axis) shape += fmt::format("{}, ", array.size(axis));
-  std::string header =
-      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr, shape);
-  // The data begins at a multiple of 64 bytes, so that a reader may map it.
-  constexpr size_t kPrefix = 10;
-  header.append(63 - (kPrefix + header.size()) % 64, ' ');
-  header += '\n';
-
   Tensor packed;
   if (type != array.type() || !array.IsContiguous()) {
     packed = Tensor(array.shape(), type);
     Copy(array, packed.view());
     array = std::as_const(packed).view();
   }
-  io::AtomicFile file(path);
-  file.Write(io::kNpyMagic);
-  const char prefix[4] = {1, 0, static_cast<char>(header.size() & 0xff),
-                          static_cast<char>(header.size() >> 8)};
-  file.Write(std::string_view(prefix, 4));
-  file.Write(header);
-  file.Write({static_cast<const std::byte*>(array.data()),
-              static_cast<size_t>(array.shape().Elements() * ItemBytes(type))});
-  file.Commit();
+  io::NpyWriter writer(path, array.shape(), type);
+  writer.Write({static_cast<const std::byte*>(array.data()),
+                static_cast<size_t>(array.shape().Elements() * ItemBytes(type))});
+  writer.Commit();
 }
 
+namespace io {
+
+NpyWriter::NpyWriter(const std::string& path, const Shape& shape, DataType type) : file_(path) {
+  const std::string_view descr = type == DataType::kF32   ? "<f4"
+                                 : type == DataType::kF64 ? "<f8"
+                                                          : "<f2";
+  std::string sizes;
+  for (int axis = 0; axis < shape.rank(); ++axis) sizes += fmt::format("{}, ", shape[axis]);
+  std::string header =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr, sizes);
+  // The data begins at a multiple of 64 bytes, so that a reader may map it.
+  constexpr size_t kPrefix = 10;
+  header.append(63 - (kPrefix + header.size()) % 64, ' ');
+  header += '\n';
+  file_.Write(kNpyMagic);
+  const char prefix[4] = {1, 0, static_cast<char>(header.size() & 0xff),
+                          static_cast<char>(header.size() >> 8)};
+  file_.Write(std::string_view(prefix, 4));
+  file_.Write(header);
+}
+
+}  // namespace io
 }  // namespace favor

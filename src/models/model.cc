@@ -91,6 +91,18 @@ std::vector<double> Model::Losses(const Batch& batch, const Context& context) co
   return of_each;
 }
 
+Tensor Model::Hidden(const Batch& batch, int64_t layer, const Context& context) const {
+  return buffers_->With(
+      [&] { return impl_->MakeBuffers(); },
+      [&](models::PassBuffers& buffers) {
+        Tally tally = impl_->MakeTally(context);
+        Tensor hidden = models::OnHost(
+            impl_->Hidden(batch, layer, {.context = context, .tally = &tally}, buffers), context);
+        impl_->Read(tally);
+        return hidden;
+      });
+}
+
 ModelSummary Summarize(const ModelConfig& config) {
   const auto network = models::Network::Make(config, {.shapes_only = true});
   ModelSummary summary{.parameters = network->parameters().Count()};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error_text.h"
+#include "kernels/copy.h"
 #include "models/classifier.h"
 #include "models/language_model.h"
 
@@ -171,6 +172,23 @@ Tensor Network::Logits(const Batch& batch, const layers::Pass& pass, PassBuffers
   CheckPass(batch, pass, /*targets=*/false);
   Prepare({.batch = batch.batch, .length = batch.length}, buffers);
   return ForwardLogits(batch, pass, buffers);
+}
+
+Tensor Network::Hidden(const Batch& batch, int64_t layers, const layers::Pass& pass,
+                       PassBuffers& buffers) const {
+  CheckPass(batch, pass, /*targets=*/false);
+  if (layers < 0 || layers > config_.layers) {
+    Throw(ErrorCode::kInvalidOption, "layer", "given {}, expected 0 (the embedding) to {}", layers,
+          config_.layers);
+  }
+  Prepare({.batch = batch.batch, .length = batch.length}, buffers);
+  const ConstView rows = body_.ForwardThrough(layers, pass, batch, buffers.activations);
+  Tensor hidden({batch.batch, batch.length, config_.width}, rows.type(), rows.device());
+  kernels::Copy({.from = rows,
+                 .to = View(hidden.view().data(), rows.type(), rows.shape(),
+                            RowMajorStrides(rows.shape()), rows.device())},
+                pass.context);
+  return hidden;
 }
 
 std::vector<TallyEntry> Network::Read(const Tally& tally) const {

@@ -76,6 +76,10 @@ class Network {
   Tensor Losses(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
   // The logits are on the network's device, like those of Continue.
   Tensor Logits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
+  // Rows after the first `layers` blocks, [batch, length, width]; after all, those of the last
+  // norm. On the network's device.
+  Tensor Hidden(const Batch& batch, int64_t layers, const layers::Pass& pass,
+                PassBuffers& buffers) const;
   // Adds grad_scale times the gradient of the summed loss to the gradients of parameters.
   void EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                            PassBuffers& buffers);

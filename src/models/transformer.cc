@@ -119,9 +119,8 @@ void Transformer::ForwardBlock(const layers::Pass& pass, size_t layer, Activatio
                          a.inputs[(layer + 1) % a.inputs.size()]);
 }
 
-ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Activations& a,
-                               Cache* cache) const {
-  const int64_t first = cache == nullptr ? 0 : cache->tokens;
+void Transformer::ForwardEmbedding(const layers::Pass& pass, const Batch& batch, int64_t first,
+                                   Activations& a) const {
   const Context& context = pass.context;
   const View x = a.inputs[0];
   SendInput(context, batch, a.input);
@@ -131,11 +130,25 @@ ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Act
   if (a.waves) a.waves->Cover(context, first, batch.length);
   if (config_.positions == Positions::kSinusoidal) a.waves->AddTo(context, batch.length, x);
   layers::Drop(pass, kEmbeddingPlace, x, x);
+}
+
+ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Activations& a,
+                               Cache* cache) const {
+  ForwardEmbedding(pass, batch, cache == nullptr ? 0 : cache->tokens, a);
   for (size_t layer = 0; layer < blocks_.size(); ++layer) ForwardBlock(pass, layer, a, cache);
   const View last = a.inputs[blocks_.size() % a.inputs.size()];
   if (!norm_) return last;
-  norm_->Forward(context, last, a.statistics, a.hidden);
+  norm_->Forward(pass.context, last, a.statistics, a.hidden);
   return a.hidden;
+}
+
+ConstView Transformer::ForwardThrough(int64_t layers, const layers::Pass& pass, const Batch& batch,
+                                      Activations& a) const {
+  if (layers == std::ssize(blocks_)) return Forward(pass, batch, a);
+  ForwardEmbedding(pass, batch, /*first=*/0, a);
+  const auto count = static_cast<size_t>(layers);
+  for (size_t layer = 0; layer < count; ++layer) ForwardBlock(pass, layer, a);
+  return a.inputs[count % a.inputs.size()];
 }
 
 void Transformer::Backward(const layers::Pass& pass, Activations& a) {

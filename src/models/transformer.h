@@ -69,6 +69,9 @@ class Transformer {
   // that follows the cache's prefix and becomes part of it.
   ConstView Forward(const layers::Pass& pass, const Batch& batch, Activations& a,
                     Cache* cache = nullptr) const;
+  // The rows after the first `layers` blocks; after all of them, the same as Forward.
+  ConstView ForwardThrough(int64_t layers, const layers::Pass& pass, const Batch& batch,
+                           Activations& a) const;
   Cache MakeCache() const;
   // Starts from the gradient of the rows of the last Forward in a.grad, which is overwritten.
   void Backward(const layers::Pass& pass, Activations& a);
@@ -77,6 +80,9 @@ class Transformer {
   std::string FirstNotFinite(const Activations& a) const;
 
  private:
+  // Embeds the batch in a.inputs[0].
+  void ForwardEmbedding(const layers::Pass& pass, const Batch& batch, int64_t first,
+                        Activations& a) const;
   void ForwardBlock(const layers::Pass& pass, size_t layer, Activations& a,
                     Cache* cache = nullptr) const;
   Block::Rows RowsOf(const Activations& a) const;
