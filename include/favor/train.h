@@ -48,11 +48,18 @@ struct TrainConfig {
   int64_t save_every = 200;                     // steps
   int64_t patience = 0;  // evaluations without a better loss until the run stops; 0: never
   int64_t seed = 0;
+  int64_t freeze = 0;  // n > 0: the embedding and the first n layers keep their weights
+  // Batches of the data that were read before this run, by the one that it starts from: the order
+  // continues behind them.
+  int64_t first_batch = 0;
 };
 
 struct RunConfig {
   std::string data;  // a file, or "task:NAME,…"
   Task task = Task::kCausal;
+  // A checkpoint or a run whose weights are the first ones; empty: they are drawn. Read by Train,
+  // once, when the run begins; a Trainer has StartFrom.
+  std::string init;
   DataFormat format;  // how the file is read
   ModelConfig model;
   TrainConfig training;
@@ -71,6 +78,13 @@ struct StepReport {
   int64_t tokens = 0;  // read in this step
   double loss = 0;     // nats per target of the batches that this trainer read
   double accuracy = 0, learning_rate = 0, gradient_norm = 0;
+};
+
+// What a run has taken over from the model that it starts from.
+struct StartReport {
+  std::vector<std::string> drawn;   // parameters that the other does not have: new layers
+  std::vector<std::string> unused;  // parameters of the other that this model does not have
+  bool same_omega = false;          // ω is the other's too
 };
 
 class Trainer {
@@ -92,9 +106,10 @@ class Trainer {
   int64_t step() const;
   int64_t tokens() const;  // read so far
 
-  // Takes over another model's weights and its present ω; later redraws follow from there. Only
-  // before the first step: throws kInvalidOption after it, and if the configs of the models differ.
-  void StartFrom(const Model& model);
+  // Takes over the weights that another model has too, by their names, and its present ω, if maps
+  // and heads are the same; later redraws follow from there. Only before the first step: throws
+  // kInvalidOption after it, and if some weights have other shapes.
+  StartReport StartFrom(const Model& model);
 
   // One step of AdamW. The trainer does not stop by itself: a loop runs to config().training.steps,
   // where the schedule of the learning rate ends; steps beyond keep its last value. Throws
@@ -154,7 +169,15 @@ struct TrainOptions {
   std::function<bool()> stop;
 };
 
+// How a run with an `init` began; known only where it did.
+struct Start {
+  StartReport report;
+  std::optional<Score> own;  // score of the other model as it was, if it has the same task
+  Score valid;               // score of its weights in this run's model, before the first step
+};
+
 struct TrainResult {
+  std::optional<Start> start;
   int64_t steps = 0, tokens = 0;
   std::string unit;            // what a token stands for: byte, residue
   std::optional<double> loss;  // loss of the last step; none if all steps had been done before

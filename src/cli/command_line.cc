@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <string_view>
 
 #include "core/json.h"
+#include "models/checkpoint.h"
 #include "train/config_fields.h"
 
 namespace favor::cli {
@@ -23,6 +25,12 @@ std::string Quoted(const std::string& text) {
 }
 
 std::string CommandOf(const RunConfig& config, const std::string& out) {
+  // Options would be taken from the run that this one starts from if they are not written.
+  if (!config.init.empty()) {
+    return fmt::format("favor train --config {} --out {}",
+                       Quoted((std::filesystem::path(out) / models::kConfigName).string()),
+                       Quoted(out + "-again"));
+  }
   RunConfig made = config, usual;
   // Values that `auto` stands for.
   usual.format.kind = config.data.find(',') == std::string::npos ? KindOf(config.data, usual.format)

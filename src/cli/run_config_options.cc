@@ -11,6 +11,7 @@
 #include "models/config.h"
 #include "models/config_fields.h"
 #include "train/config_fields.h"
+#include "train/start.h"
 
 namespace favor::cli {
 namespace {
@@ -80,8 +81,28 @@ void RunConfigOptions::Apply(RunConfig& config) const {
   fields_.Apply(train::RunFields(config));
 }
 
+RunConfig RunConfigOptions::BaseOfInit() const {
+  RunConfig given;
+  fields_.Apply(train::RunFields(given));
+  const train::StartingPoint start = train::OpenStart(given.init);
+  RunConfig base = start.config;
+  base.init.clear();
+  base.data = start.data;
+  base.model.classes = 0;  // follows from the data
+  base.training.first_batch = 0;
+  if (fields_.Given("data")) {
+    base.format.split_by = SplitRule::kAuto;
+    base.format.held_out.clear();
+  } else if (!fields_.Given("seed")) {
+    base.training.first_batch = start.batches;  // the same data in the same order
+  }
+  return base;
+}
+
 RunConfig RunConfigOptions::Fresh() const {
   RunConfig config;
+  // A config file says all that it means.
+  if (fields_.Given("init") && config_.empty()) config = BaseOfInit();
   Apply(config);
   return config;
 }

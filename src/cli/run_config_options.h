@@ -27,6 +27,8 @@ class RunConfigOptions {
 
  private:
   void AddPreset(Options& options);
+  // The config of the run that this one starts from (--init), for what no option says.
+  RunConfig BaseOfInit() const;
   void Apply(RunConfig& config) const;
 
   std::string preset_, config_;

@@ -57,21 +57,33 @@ void ParameterSet::Allocate() {
   values_ = FirstValues();
   if (pass_type() != type()) pass_values_ = values_.To(pass_type()).To(device());
   if (device() != Device{}) values_ = values_.To(device());
-  std::vector<kernels::Segment> segments;
   for (const auto& parameter : all_) {
     parameter->value = PartOf(values_, *parameter);
     parameter->read = PartOf(pass_values_.empty() ? values_ : pass_values_, *parameter);
+  }
+  MakeSegments([](const std::string&) { return false; });
+}
+
+void ParameterSet::Freeze(const std::function<bool(const std::string&)>& frozen) {
+  if (!options_.shapes_only) MakeSegments(frozen);
+}
+
+void ParameterSet::MakeSegments(const std::function<bool(const std::string&)>& frozen) {
+  std::vector<kernels::Segment> segments;
+  for (const auto& parameter : all_) {
+    if (frozen(parameter->name)) continue;
     segments.push_back({.begin = parameter->begin,
                         .count = parameter->shape.Elements(),
                         .decays = parameter->decays});
   }
+  segment_count_ = std::ssize(segments);
   const auto bytes = static_cast<int64_t>(segments.size() * sizeof(kernels::Segment));
   segments_ = AllocateOn(device(), bytes);
   CopyBytes(segments_.get(), device(), segments.data(), {}, bytes);
 }
 
 kernels::Segments ParameterSet::segments() const {
-  return {reinterpret_cast<const kernels::Segment*>(segments_.get()), std::ssize(all_)};
+  return {reinterpret_cast<const kernels::Segment*>(segments_.get()), segment_count_};
 }
 
 void ParameterSet::Refresh(const Context& context) {

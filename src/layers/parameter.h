@@ -4,6 +4,7 @@
 #define FAVOR_LAYERS_PARAMETER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,13 +78,17 @@ class ParameterSet {
   void BeginGradients(const Context& context);
   void SettleGradients(const Context& context);
 
+  // From now on `segments` are without the parameters that `frozen` names.
+  void Freeze(const std::function<bool(const std::string& name)>& frozen);
+
   // The arrays of all parameters, [elements]: parameters in their order, with zeros between them.
   View values() { return values_; }
   ConstView values() const { return values_; }
   View gradients() { return gradients_; }  // empty before the first ZeroGradients
-  kernels::Segments segments() const;
+  kernels::Segments segments() const;      // those that the optimizer changes
 
  private:
+  void MakeSegments(const std::function<bool(const std::string& name)>& frozen);
   int64_t Alignment() const;  // elements
   Tensor FirstValues() const;
 
@@ -93,6 +98,7 @@ class ParameterSet {
   std::vector<Initial> initial_;  // one for each of `all_`
   Tensor values_, pass_values_, gradients_;
   internal::Memory segments_;  // kernels::Segment of each parameter, on the device
+  int64_t segment_count_ = 0;
 };
 
 // The part of an array of all parameters, such as a moment of the optimizer, that belongs to one.

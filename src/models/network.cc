@@ -96,6 +96,17 @@ void Network::Redraw(uint64_t seed, uint64_t redraw) {
   Redraw(redraw);
 }
 
+void Network::Freeze(int64_t layers) {
+  if (layers < 0 || layers > config_.layers) {
+    Throw(ErrorCode::kInvalidOption, "freeze", "given {}, expected 0 to {}, the number of layers",
+          layers, config_.layers);
+  }
+  body_.Freeze(layers);
+  parameters_.Freeze([&](const std::string& name) { return body_.IsFrozen(name); });
+  if (parameters_.segments().count == 0)
+    Throw(ErrorCode::kInvalidOption, "freeze", "given {}, which leaves nothing to learn", layers);
+}
+
 void Network::Check(const Batch& batch) const { CheckBatch(batch, config_, /*targets=*/true); }
 
 void Network::Prepare(const Transformer::Shape& shape, PassBuffers& buffers) const {

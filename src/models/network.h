@@ -50,6 +50,11 @@ class Network {
   uint64_t redraw() const { return redraw_; }
   uint64_t seed() const { return options_.seed; }
 
+  // Keeps the weights of the embedding and of the first `layers` blocks: training passes do not
+  // compute their gradients, and the optimizer does not see them. 0: of none. Throws
+  // kInvalidOption if there are fewer blocks.
+  void Freeze(int64_t layers);
+
   // `recompute`: see PassBuffers.
   PassBuffers MakeBuffers(bool recompute = false) const {
     return {parameters_.pass_type(), parameters_.device(), recompute};

@@ -66,6 +66,14 @@ Transformer::Transformer(layers::ParameterSet& parameters, const ModelConfig& co
   }
 }
 
+bool Transformer::IsFrozen(const std::string& parameter) const {
+  if (frozen_ == 0) return false;
+  for (int64_t layer = 0; layer < frozen_; ++layer) {
+    if (parameter.starts_with(fmt::format("layers.{}.", layer))) return true;
+  }
+  return parameter.starts_with("embedding.") || parameter.starts_with("positions.");
+}
+
 void Transformer::Redraw(uint64_t seed, uint64_t redraw) {
   const RandomStream stream(seed, "omega of layers");
   for (size_t layer = 0; layer < blocks_.size(); ++layer)
@@ -157,11 +165,12 @@ void Transformer::Backward(const layers::Pass& pass, Activations& a) {
     norm_->Backward(context, a.inputs[blocks_.size()], a.statistics, a.grad, a.grad,
                     /*add=*/false);
   }
-  for (size_t layer = blocks_.size(); layer-- > 0;) {
+  for (size_t layer = blocks_.size(); layer-- > static_cast<size_t>(frozen_);) {
     if (a.shape.recompute && layer + 1 < blocks_.size()) ForwardBlock(pass, layer, a);
     blocks_[layer].Backward(pass, RowsOf(a), a.inputs[layer], a.blocks[layer % a.blocks.size()],
                             a.workspace, a.grad);
   }
+  if (frozen_ > 0) return;
   layers::Drop(pass, kEmbeddingPlace, a.grad, a.grad);
   tokens_.Backward(context, {.indices = a.input.tokens}, a.grad);
   if (learned_) learned_->Backward(context, {.length = a.shape.length}, a.grad);

@@ -33,6 +33,10 @@ class Transformer {
   // Draws ω of every layer.
   void Redraw(uint64_t seed, uint64_t redraw);
 
+  // The embedding and the first `layers` blocks get no gradients from now on; 0: all do.
+  void Freeze(int64_t layers) { frozen_ = layers; }
+  bool IsFrozen(const std::string& parameter) const;
+
   // The shape of a batch, and what passes keep of it.
   struct Shape {
     int64_t batch = 0, length = 0;
@@ -88,7 +92,8 @@ class Transformer {
   Block::Rows RowsOf(const Activations& a) const;
 
   ModelConfig config_;
-  DataType type_;  // type of activations
+  int64_t frozen_ = 0;  // blocks that get no gradients
+  DataType type_;       // type of activations
   Device device_;
   layers::Embedding tokens_;
   std::optional<layers::Embedding> learned_;

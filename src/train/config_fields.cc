@@ -48,13 +48,21 @@ std::vector<Field> TrainFields(TrainConfig& c) {
       {"patience", "Evaluations without a better loss until the run stops; 0: never",
        IntegerField{&c.patience, 0, kMany}},
       {"seed", "Seed of every random draw", IntegerField{&c.seed, 0, INT64_MAX}},
+      {"freeze", "Keep the weights of the embedding and of the first N layers; 0: of none",
+       IntegerField{&c.freeze, 0, models::kMaxLayers}, /*sparse=*/true},
+      {"first_batch",
+       "Batches of the data that were read before, by the run that this one starts from",
+       IntegerField{&c.first_batch, 0, kMany}, /*sparse=*/true},
   };
 }
 
 std::vector<Field> DataFields(RunConfig& c) {
-  return {{"data", "A file or folder (FASTA, text, pictures) or task:NAME,key=value,…",
-           TextField{&c.data, "FILE|task:NAME"}},
-          {"task", "What is learned: the next token, masked tokens, or a class", Choice(c.task)}};
+  return {
+      {"data", "A file or folder (FASTA, text, pictures) or task:NAME,key=value,…",
+       TextField{&c.data, "FILE|task:NAME"}},
+      {"task", "What is learned: the next token, masked tokens, or a class", Choice(c.task)},
+      {"init", "Start from the weights of a run or checkpoint; what is not given is as in that run",
+       TextField{&c.init, "RUN|FILE"}, /*sparse=*/true}};
 }
 
 std::vector<Field> FormatFields(DataFormat& c) {
@@ -93,11 +101,12 @@ std::vector<Field> RunFields(RunConfig& c) {
 }  // namespace train
 
 std::string ToJson(const RunConfig& config) {
-  RunConfig copy = config;
-  Json json = FieldsToJson(train::DataFields(copy));
+  RunConfig copy = config, standard;
+  Json json = FieldsToJson(train::DataFields(copy), train::DataFields(standard));
   json["format"] = FieldsToJson(train::FormatFields(copy.format));
   json["model"] = models::ToJson(copy.model);
-  json["training"] = FieldsToJson(train::TrainFields(copy.training));
+  json["training"] =
+      FieldsToJson(train::TrainFields(copy.training), train::TrainFields(standard.training));
   json["favor"] = FAVOR_VERSION;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -1,10 +1,13 @@
 // A run and its folder. What is committed is last.safetensors: everything else can be made again
 // from it, or is cut back to it.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
 
+#include "core/access.h"
 #include "core/error_text.h"
 #include "core/json.h"
 #include "core/notice.h"
@@ -17,6 +20,7 @@
 #include "models/checkpoint.h"
 #include "train/run_data.h"
 #include "train/run_log.h"
+#include "train/start.h"
 
 namespace favor {
 namespace {
@@ -93,11 +97,14 @@ class Run {
         options_(options),
         trainer_(config, context, DataOf(config, options)) {
     CheckEvaluation();
+    if (!config.init.empty() && !Exists(Path(models::kLastName))) StartFromInit(context);
   }
 
   TrainResult Go() {
     Open();
-    train::RunLog log((folder_ / models::kLogName).string(), trainer_.step());
+    // A run that starts from weights is evaluated before its first step.
+    const bool evaluate_start = !trainer_.config().init.empty() && trainer_.step() == 0;
+    train::RunLog log((folder_ / models::kLogName).string(), evaluate_start ? -1 : trainer_.step());
     const TrainConfig& config = trainer_.config().training;
     if (continues_ && !options_.quiet && trainer_.step() < config.steps && !Stopped())
       Notice(fmt::format("train: continues at step {} of {}\n", trainer_.step(), config.steps));
@@ -105,6 +112,7 @@ class Run {
     const Stopwatch watch;
     Progress progress("train", config.steps, options_.quiet, trainer_.step());
     TrainResult result;
+    if (evaluate_start) result.start = EvaluateStart(log);
     double rate = 0;  // tokens per second over the last few steps
     while (trainer_.step() < config.steps && !Stopped()) {
       if (options_.stop && options_.stop()) {
@@ -153,6 +161,50 @@ class Run {
     return train::FindData(config, options.out,
                            train::DataDescription::FromJson(ParseJson(checkpoint.info().state)),
                            options.data);
+  }
+
+  // Takes over the weights of the config's `init`, before the folder exists.
+  void StartFromInit(const Context& context) {
+    train::StartingPoint point = train::OpenStart(trainer_.config().init);
+    train::CheckVocabulary(point, trainer_.data());
+    const auto other = internal::Access::Make<Model>(std::move(point.network));
+    start_.report = trainer_.StartFrom(other);
+    const ModelConfig &own = other.config(), &here = trainer_.config().model;
+    const int64_t length = trainer_.config().training.length;
+    const bool same_task = own.causal == here.causal && own.classes == here.classes;
+    if (same_task && (own.positions != Positions::kLearned || own.max_length >= length))
+      start_.own = EvaluateOther(other, context);
+  }
+
+  // The batches that Trainer::Evaluate reads.
+  Score EvaluateOther(const Model& model, const Context& context) const {
+    const TrainConfig& config = trainer_.config().training;
+    const Dataset& data = trainer_.data();
+    const int64_t all = data.Batches(Split::kValid, config.batch, config.length);
+    Score score;
+    for (int64_t i = 0; i < (config.eval_batches == 0 ? all : std::min(all, config.eval_batches));
+         ++i) {
+      score += model.Evaluate(
+          data.EvalBatch(Split::kValid,
+                         {.index = i, .batch = config.batch, .length = config.length}),
+          context);
+    }
+    return score;
+  }
+
+  Start EvaluateStart(train::RunLog& log) {
+    start_.valid = EvaluateOrExplain(log);
+    Save(log);
+    if (!options_.quiet) {
+      Notice(fmt::format(
+          "train: starts from '{}'{}, here with loss {:.4f}{}\n", Printable(trainer_.config().init),
+          start_.own ? fmt::format(", whose loss is {:.4f}", start_.own->MeanLoss()) : "",
+          start_.valid.MeanLoss(),
+          start_.report.drawn.empty()
+              ? ""
+              : fmt::format("; drawn anew: {}", fmt::join(start_.report.drawn, ", "))));
+    }
+    return start_;
   }
 
   // Layout clip never shows what lies beyond the length: the user should know.
@@ -258,6 +310,7 @@ class Run {
   fs::path folder_;
   TrainOptions options_;
   Trainer trainer_;
+  Start start_;  // of a run with an `init`, in the process that began it
   Progressed progressed_;
   int64_t saved_step_ = 0;  // step of last.safetensors
   Stopwatch since_save_;

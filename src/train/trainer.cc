@@ -4,12 +4,11 @@
 #include "core/error_text.h"
 #include "core/json.h"
 #include "favor/train.h"
-#include "kernels/copy.h"
 #include "models/checkpoint.h"
-#include "models/config_fields.h"
 #include "models/network.h"
 #include "train/config_fields.h"
 #include "train/run_data.h"
+#include "train/start.h"
 #include "train/stepper.h"
 
 namespace favor {
@@ -76,7 +75,9 @@ struct Trainer::Impl {
         context(run_context),
         model(config.model, static_cast<uint64_t>(config.training.seed)),
         network(internal::Inside(model)),
-        stepper(config.training, context, network) {}
+        stepper(config.training, context, network) {
+    network.Freeze(config.training.freeze);
+  }
 
   const Dataset& Data() const {
     if (data == nullptr)
@@ -124,6 +125,7 @@ Trainer::Trainer(const RunConfig& config, const Context& context,
   CheckName("data", config.data);
   CheckName("tokenizer", config.format.tokenizer);
   CheckName("held_out", config.format.held_out);
+  CheckName("init", config.init);
   if (data == nullptr && (!config.data.empty() || config.model.vocab == 0)) data = OpenData(config);
   impl_ = std::make_unique<Impl>(config, context, std::move(data));
 }
@@ -136,29 +138,24 @@ const Model& Trainer::model() const { return impl_->model; }
 int64_t Trainer::step() const { return impl_->stepper.state().step; }
 int64_t Trainer::tokens() const { return impl_->stepper.state().tokens; }
 
-void Trainer::StartFrom(const Model& model) {
+StartReport Trainer::StartFrom(const Model& model) {
   Impl& t = *impl_;
   if (step() > 0)
     Throw(ErrorCode::kInvalidOption, "start", "given after {} steps, expected before the first",
           step());
-  if (models::ToJson(model.config()) != models::ToJson(t.config.model))
-    Throw(ErrorCode::kInvalidOption, "start",
-          "given a model of another config, expected that of the run");
-  kernels::Copy({.from = internal::Inside(model).parameters().values(),
-                 .to = t.network.parameters().values()},
-                t.context);
-  t.network.parameters().Refresh(t.context);
-  const uint64_t redraw = internal::Inside(model).redraw();
-  t.stepper.SetState({.first_redraw = redraw});
-  t.network.Redraw(internal::Inside(model).seed(), redraw);
+  StartReport report = train::CarryOver(internal::Inside(model), t.network, t.context);
+  if (report.same_omega) t.stepper.SetState({.first_redraw = t.network.redraw()});
+  return report;
 }
 
 StepReport Trainer::Step() {
   const TrainConfig& config = impl_->config.training;
   std::vector<Batch> batches;
   for (int64_t i = 0; i < config.accumulate; ++i) {
-    batches.push_back(impl_->Data().TrainBatch(
-        {.index = step() * config.accumulate + i, .batch = config.batch, .length = config.length}));
+    batches.push_back(
+        impl_->Data().TrainBatch({.index = config.first_batch + step() * config.accumulate + i,
+                                  .batch = config.batch,
+                                  .length = config.length}));
   }
   return Step(batches);
 }

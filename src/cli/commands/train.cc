@@ -39,6 +39,14 @@ Json ToJson(const TrainResult& result) {
                {"interrupted", result.interrupted},
                {"best_loss", result.best_loss},
                {"best_step", result.best_step}};
+  if (result.start) {
+    json["start"] = {
+        {"loss", result.start->valid.MeanLoss()},
+        {"own_loss", result.start->own ? Json(result.start->own->MeanLoss()) : nullptr},
+        {"drawn", result.start->report.drawn},
+        {"unused", result.start->report.unused},
+        {"same_omega", result.start->report.same_omega}};
+  }
   if (result.valid) {
     json["valid"] = {{"loss", result.valid->MeanLoss()},
                      {"accuracy", result.valid->Accuracy()},
@@ -75,6 +83,12 @@ void Print(const TrainResult& result, const Arguments& a) {
   }
   fmt::print("{} steps, {} tokens, {:.1f} s{}\n", result.steps, result.tokens, result.seconds,
              result.stopped_early ? " (stopped early)" : "");
+  if (result.start) {
+    fmt::print("start: loss {:.4f}{}\n", result.start->valid.MeanLoss(),
+               result.start->own ? fmt::format(" ({:.4f} in the model that it starts from)",
+                                               result.start->own->MeanLoss())
+                                 : "");
+  }
   if (result.valid) {
     fmt::print("valid: loss {:.4f}, accuracy {:.4f}, perplexity {:.3f}, {:.4f} bits per {}\n",
                result.valid->MeanLoss(), result.valid->Accuracy(), result.valid->Perplexity(),

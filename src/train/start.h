@@ -1,0 +1,35 @@
+// Weights of another model as a run's first ones.
+#ifndef FAVOR_TRAIN_START_H_
+#define FAVOR_TRAIN_START_H_
+
+#include <memory>
+#include <string>
+
+#include "favor/train.h"
+#include "models/network.h"
+
+namespace favor::train {
+
+// What a checkpoint gives to a run that starts from it.
+struct StartingPoint {
+  std::string path;        // of the checkpoint
+  RunConfig config;        // of its run; only `model` if it holds nothing else
+  std::string vocabulary;  // fingerprint; empty if unknown
+  std::string data;        // its data, as seen from here; empty if there is none
+  int64_t batches = 0;     // of the data that were read before
+  std::unique_ptr<models::Network> network;
+};
+// Reads a checkpoint or the folder of a run. Throws kIo or kInvalidData.
+StartingPoint OpenStart(const std::string& path);
+
+// Copies the values of parameters that both networks have. Throws kInvalidOption, and changes
+// nothing, if one has another shape (output layers aside, which are then left as they are) or if
+// there are none. Keeps ω if all that uses it is the same.
+StartReport CarryOver(const models::Network& from, models::Network& to, const Context& context);
+
+// Throws kInvalidOption if the tokens of the data do not stand for what the model learned.
+void CheckVocabulary(const StartingPoint& start, const Dataset& data);
+
+}  // namespace favor::train
+
+#endif  // FAVOR_TRAIN_START_H_
