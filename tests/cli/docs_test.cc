@@ -149,7 +149,10 @@ class Docs : public ToolFixture {
       proteins += "\n";
     }
     for (const char* name : {"book.txt", "long.txt"}) WriteText(dir_ / name, text);
-    WriteText(dir_ / "proteins.fasta.gz", Gzip(proteins));
+    for (const char* name : {"proteins.fasta.gz", "query.fasta.gz", "mine.fasta"})
+      WriteText(dir_ / name, Gzip(proteins));
+    for (const char* name : {"one.fasta", "wild_type.fasta", "mutants.fasta"})
+      WriteText(dir_ / name, ">x\nMACDKFGHLIMNA\n");
     fs::create_directory(dir_ / "pictures");
     for (int i = 0; i < 80; ++i) {
       std::vector<uint8_t> rows;
@@ -210,8 +213,10 @@ TEST_F(Docs, CommandsOfCodeBlocksRun) {
       }
       MakeSmall(words);
       const auto out = std::find(words.begin(), words.end(), "--out");
-      if (Is(words, "train") && line.find("--resume") == std::string::npos)
+      if (Is(words, "train") && line.find("--resume") == std::string::npos) {
+        ASSERT_NE(out, words.end());
         fs::remove_all(dir_ / out[1]);
+      }
       const ToolResult result = Run(Join(words));
       EXPECT_EQ(result.status, 0) << Join(words) << "\n" << result.err;
       ++count;
