@@ -123,27 +123,32 @@ def measure(favor, folder, name, kind, seed, threads):
 
 
 def cost(favor, folder, name, kind, threads):
-    """Parameters, time of training and of generation, and the bytes of a state after 256 tokens."""
+    """Parameters, time of training at the run's shape and, of decoders, time of generation and bytes of a state after 256
+    tokens."""
     group = GROUPS[name]
     run = f"{name}-{list(group.kinds).index(kind)}"
     result, log = folder / f"{run}.cost.json", folder / f"{run}.log"
     if result.exists():
         return json.loads(result.read_text(encoding="utf-8"))
+    config = json.loads((folder / f"{run}-1" / "config.json").read_text(encoding="utf-8"))
+    model, training = config["model"], config["training"]
 
     def bench(what, *options):
         written = folder / f"{run}.bench.json"
-        call([favor, "bench", what, *group.model.split(), *group.kinds[kind][0].split(), *options, "--threads", str(threads),
-              "--quiet", "--json", written.name], folder, log)
+        call([favor, "bench", what, *group.model.split(), *group.kinds[kind][0].split(), *options,
+              "--causal" if model["causal"] else "--no-causal", "--vocab", str(model["vocab"]), "--classes",
+              str(model["classes"]), "--threads", str(threads), "--quiet", "--json", written.name], folder, log)
         row = json.loads(written.read_text(encoding="utf-8"))["rows"][0]
         written.unlink()
         return row
 
-    model = json.loads(call([favor, "inspect", "model", "--model", f"{run}-1", "--json"], folder, log))
-    generation = bench("generate", "--prefixes", "256")
-    return keep(result, {
-        "parameters": model["parameters"], "state": generation["state_bytes"],
-        "training": 1e6 / bench("train", "--lengths", "256", "--batch", "16", "--dropout", "0")["tokens_per_second"],
-        "generation": 1e6 / generation["tokens_per_second"]})
+    parameters = json.loads(call([favor, "inspect", "model", "--model", f"{run}-1", "--json"], folder, log))["parameters"]
+    step = bench("train", "--lengths", str(training["length"]), "--batch", str(training["batch"]), "--dropout", "0")
+    found = {"parameters": parameters, "training": 1e6 / step["tokens_per_second"]}
+    if model["causal"]:
+        generation = bench("generate", "--prefixes", "256")
+        found |= {"state": generation["state_bytes"], "generation": 1e6 / generation["tokens_per_second"]}
+    return keep(result, found)
 
 
 def error_of(values):
@@ -162,7 +167,7 @@ def table(name, figures, costs):
     columns = []
     for evaluation, (unit, _) in group.evaluations.items():
         columns += [unit] + ([] if name == "recall" else ["share of the gain" if name == "proteins" else "minus exact"])
-    print(f"\n| {name} | {' | '.join(columns)} | parameters | state, bytes | training, µs/token | generation, µs/token |")
+    print(f"\n| {name} | {' | '.join(columns)} | parameters | training, µs/token | state, bytes | generation, µs/token |")
     print("|---" * (len(columns) + 5) + "|")
     for kind, runs in figures.items():
         cells = []
@@ -175,7 +180,8 @@ def table(name, figures, costs):
             elif name != "recall":
                 cells.append("" if kind == "exact" else shown([v - e for v, e in pairs], digits))
         c = costs[kind]
-        print(f"| {kind} | {' | '.join(cells)} | {c['parameters']} | {c['state']} | {c['training']:.0f} | {c['generation']:.0f} |")
+        generation = f"{c['state']} | {c['generation']:.0f}" if "state" in c else " | "
+        print(f"| {kind} | {' | '.join(cells)} | {c['parameters']} | {c['training']:.0f} | {generation} |")
 
 
 def write_text(folder):

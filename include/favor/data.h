@@ -79,14 +79,16 @@ inline constexpr auto kNamesOf<Layout> = std::to_array<std::string_view>({"clip"
 // How data is divided into splits.
 enum class SplitRule : uint8_t {
   kAuto,  // kRecords; kPlace for text, and for fewer than 200 records longer than 8,192 on average
-  kRecords,  // by a hash of what a record holds, so that equal records stay together
-  kPlace,    // the end is held out: first the valid split, then the test split
-  kBlocks,   // one block of 8,192 tokens in 20 is held out, for the valid and the test split in
-             // turn, so that what is held out is like what is learned from
+  kRecords,   // by a hash of what a record holds, so that equal records stay together
+  kPlace,     // the end is held out: first the valid split, then the test split
+  kBlocks,    // one block of 8,192 tokens in 20 is held out, for the valid and the test split in
+              // turn, so that what is held out is like what is learned from
+  kClusters,  // by the cluster of a record: relatives stay together
+  kFiles,     // each split has files of its own
 };
 template <>
-inline constexpr auto kNamesOf<SplitRule> = std::to_array<std::string_view>({"auto", "records",
-                                                                             "place", "blocks"});
+inline constexpr auto kNamesOf<SplitRule> =
+    std::to_array<std::string_view>({"auto", "records", "place", "blocks", "clusters", "files"});
 
 // How a file is read and divided.
 struct DataFormat {
@@ -97,6 +99,15 @@ struct DataFormat {
   SplitRule split_by = SplitRule::kAuto;
   double valid = 0.05, test = 0.05;  // shares of the data; kBlocks ignores them
   std::string held_out;  // a file with names of records, one per line, for Split::kHeldOut
+  // FASTA only: a file with the clusters of records, for kClusters: lines
+  // "representative<tab>member" (mmseqs) or the .clstr of CD-HIT. Every record must be in one.
+  std::string clusters;
+  // FASTA only, for kFiles: what the valid and the test split hold. Without valid_data, that split
+  // is a share of the data.
+  std::string valid_data, test_data;
+
+  // The same without what divides the data: all of it is one split.
+  DataFormat Undivided() const;
 };
 
 // The kind of a source: the format's, or what the name of the file says; never kAuto.

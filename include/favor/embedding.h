@@ -53,8 +53,9 @@ struct EmbedWork {
 EmbedWork CountWork(const TrainedModel& trained, RecordReader& reader, const EmbedOptions& options);
 
 // Calls `visit` for each record, in their order. A token's row of a decoder knows the tokens before
-// it, that of an encoder all tokens of its sequence. Holds a few hundred sequences in memory at a
-// time.
+// it, that of an encoder all tokens of its sequence; of a record that is read in pieces, only those
+// of its piece. Holds a few hundred sequences in memory at a time, and all rows of a record only
+// with kNone.
 void Embed(const TrainedModel& trained, RecordReader& reader, const EmbedOptions& options,
            const Context& context, const std::function<void(const Embedding&)>& visit);
 

@@ -21,14 +21,13 @@ struct Record {
   std::string name;
   // Tokens of text begin with one that is there to be read, not predicted: the end of a line before
   // each line, the last token of the window before. The end of a line belongs to the line, even if
-  // the file ends without one.
+  // a file ends without one.
   std::vector<int32_t> tokens;
 };
 
 struct RecordOptions {
-  DataFormat format;      // only how tokens are made: nothing is divided or left out
-  int64_t window = 0;     // text: > 0: windows of so many tokens instead of lines
-  bool any_bytes = true;  // false: files that begin like binary ones are not read as text
+  DataFormat format;   // only how tokens are made: nothing is divided or left out
+  int64_t window = 0;  // text: > 0: windows of so many tokens instead of lines
 };
 
 class RecordReader {
@@ -43,8 +42,10 @@ class RecordReader {
   virtual std::string Shape() const { return ""; }
 };
 
-// `source` is a file, a folder, several files separated by commas or "-", as for OpenData; it may
-// be far larger than memory. Throws if there is no such file, or for a generated task.
+// `source` is a file, a folder, several files separated by commas or "-", as for OpenData (of
+// pictures, a file or a folder); it may be far larger than memory. Lines are numbered over all
+// files. Throws if there is no such file, for a generated task, and for lines of a tokenizer that
+// leaves out their ends.
 std::unique_ptr<RecordReader> OpenRecords(const std::string& source, const RecordOptions& options);
 
 }  // namespace favor

@@ -48,7 +48,8 @@ struct TrainConfig {
   int64_t save_every = 200;                     // steps
   int64_t patience = 0;  // evaluations without a better loss until the run stops; 0: never
   int64_t seed = 0;
-  int64_t freeze = 0;  // n > 0: the embedding and the first n layers keep their weights
+  // n > 0: the embedding, with it a tied output, and the first n layers keep their weights.
+  int64_t freeze = 0;
   // Batches of the data that were read before this run, by the one that it starts from: the order
   // continues behind them.
   int64_t first_batch = 0;

@@ -35,8 +35,10 @@ std::string CommandOf(const RunConfig& config, const std::string& out) {
   // Values that `auto` stands for.
   usual.format.kind = config.data.find(',') == std::string::npos ? KindOf(config.data, usual.format)
                                                                  : config.format.kind;
-  usual.format.split_by =
-      config.format.kind == DataKind::kText ? SplitRule::kPlace : SplitRule::kRecords;
+  const bool follows = config.format.split_by > SplitRule::kBlocks;  // from files that are given
+  usual.format.split_by = follows                                 ? config.format.split_by
+                          : config.format.kind == DataKind::kText ? SplitRule::kPlace
+                                                                  : SplitRule::kRecords;
   // Values that follow from the data and the length.
   usual.model.vocab = config.model.vocab;
   usual.model.classes = config.model.classes;

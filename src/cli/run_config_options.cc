@@ -81,28 +81,33 @@ void RunConfigOptions::Apply(RunConfig& config) const {
   fields_.Apply(train::RunFields(config));
 }
 
-RunConfig RunConfigOptions::BaseOfInit() const {
-  RunConfig given;
-  fields_.Apply(train::RunFields(given));
+RunConfig RunConfigOptions::BaseOfInit(const RunConfig& given) const {
   const train::StartingPoint start = train::OpenStart(given.init);
   RunConfig base = start.config;
-  base.init.clear();
   base.data = start.data;
-  base.model.classes = 0;  // follows from the data
-  base.training.first_batch = 0;
-  if (fields_.Given("data")) {
-    base.format.split_by = SplitRule::kAuto;
-    base.format.held_out.clear();
-  } else if (!fields_.Given("seed")) {
-    base.training.first_batch = start.batches;  // the same data in the same order
+  base.model.vocab = base.model.classes = 0;  // follow from the data
+  std::error_code ignored;
+  const bool same_data = !fields_.Given("data") || given.data == base.data ||
+                         std::filesystem::equivalent(given.data, base.data, ignored);
+  if (!same_data) {
+    const DataFormat shares = base.format;
+    base.format = base.format.Undivided();
+    base.format.valid = shares.valid;
+    base.format.test = shares.test;
   }
+  // The same data in the same order: it continues where the other run was.
+  const int64_t batch = fields_.Given("batch") ? given.training.batch : base.training.batch;
+  base.training.first_batch =
+      same_data && !fields_.Given("seed") ? (start.sequences + batch - 1) / batch : 0;
   return base;
 }
 
 RunConfig RunConfigOptions::Fresh() const {
-  RunConfig config;
+  RunConfig given;
+  fields_.Apply(train::RunFields(given));
   // A config file says all that it means.
-  if (fields_.Given("init") && config_.empty()) config = BaseOfInit();
+  RunConfig config;
+  if (!given.init.empty() && config_.empty()) config = BaseOfInit(given);
   Apply(config);
   return config;
 }
@@ -119,6 +124,7 @@ RunConfig RunConfigOptions::Agreeing(const RunConfig& stored, const std::string&
   if (!stored.data.starts_with(kTask) && !config.data.starts_with(kTask)) config.data = stored.data;
   TakeCopy(folder, models::kTokenizerName, stored.format.tokenizer, config.format.tokenizer);
   TakeCopy(folder, models::kHeldOutName, stored.format.held_out, config.format.held_out);
+  TakeCopy(folder, models::kClustersName, stored.format.clusters, config.format.clusters);
   FillDerived(stored, config);
   RunConfig in_folder = stored;
   const Json have = FieldsToJson(train::RunFields(in_folder)),

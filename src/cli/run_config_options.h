@@ -28,7 +28,7 @@ class RunConfigOptions {
  private:
   void AddPreset(Options& options);
   // The config of the run that this one starts from (--init), for what no option says.
-  RunConfig BaseOfInit() const;
+  RunConfig BaseOfInit(const RunConfig& given) const;
   void Apply(RunConfig& config) const;
 
   std::string preset_, config_;

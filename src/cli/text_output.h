@@ -13,6 +13,9 @@ namespace favor::cli {
 // Writes to standard output at once; throws if that fails.
 void WriteOut(std::string_view text);
 
+// A name as a cell of a table: whole, with tabs, line ends and other control characters escaped.
+std::string Cell(std::string_view text);
+
 class TextOutput {
  public:
   explicit TextOutput(const std::string& path);  // empty: standard output

@@ -34,6 +34,11 @@ void CheckKind(std::optional<DataKind> kind, const std::string& source, const Da
   only(DataKind::kFasta, "alphabet", format.alphabet != standard.alphabet);
   only(DataKind::kFasta, "layout", format.layout != standard.layout);
   only(DataKind::kFasta, "held_out", !format.held_out.empty());
+  only(DataKind::kFasta, "clusters", !format.clusters.empty());
+  only(DataKind::kFasta, "valid_data", !format.valid_data.empty());
+  only(DataKind::kFasta, "test_data", !format.test_data.empty());
+  if (kind != DataKind::kFasta)
+    only(DataKind::kFasta, "split_by", format.split_by > SplitRule::kBlocks);
   only(DataKind::kText, "tokenizer", !format.tokenizer.empty());
   if (kind == DataKind::kText && format.split_by == SplitRule::kRecords) {
     Throw(ErrorCode::kInvalidOption, "split_by",
@@ -63,6 +68,14 @@ void RefuseForeign(const std::string& source) {
 }
 
 }  // namespace
+
+DataFormat DataFormat::Undivided() const {
+  DataFormat whole = *this;
+  whole.valid = whole.test = 0;
+  whole.split_by = SplitRule::kAuto;
+  whole.held_out = whole.clusters = whole.valid_data = whole.test_data = "";
+  return whole;
+}
 
 const BatchRequest& data::CheckedRequest(const BatchRequest& request) {
   if (request.index < 0 || request.batch < 1 || request.length < 1) {

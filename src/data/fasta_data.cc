@@ -6,6 +6,8 @@
 
 #include "core/error_text.h"
 #include "core/hash.h"
+#include "core/notice.h"
+#include "data/clusters.h"
 #include "data/fasta.h"
 #include "data/input_files.h"
 #include "data/sources.h"
@@ -94,9 +96,9 @@ struct Size {
 // Reads the files and writes their records to splits.
 class FastaStore {
  public:
-  FastaStore(const std::string& path, const InputFiles& files, const DataOptions& options,
+  FastaStore(const std::string& path, const InputFiles& files, const DataFormat& format,
              const LetterVocabulary& alphabet)
-      : path_(path), files_(files), format_(options.format), alphabet_(alphabet) {
+      : path_(path), files_(files), format_(format), alphabet_(alphabet) {
     if (!format_.held_out.empty()) held_out_ = HeldOut(files, path, format_.held_out, alphabet);
   }
 
@@ -106,6 +108,60 @@ class FastaStore {
     Read([&](const FastaRecord& record,
              uint64_t hash) { writer.Add(SplitOf(hash, format_), record.tokens); },
          writer);
+    return writer;
+  }
+  // Divided by the clusters of records.
+  RecordWriter ByClusters() {
+    const Clusters clusters(format_.clusters);
+    RecordWriter writer(End());
+    std::string first;  // record that is in no cluster
+    int64_t missing = 0;
+    Read(
+        [&](const FastaRecord& record, uint64_t) {
+          const auto cluster = clusters.Of(record.name);
+          if (!cluster && missing++ == 0) first = record.name;
+          writer.Add(cluster ? SplitOf(*cluster, format_) : Split::kTrain, record.tokens);
+        },
+        writer);
+    if (missing > 0) {
+      Throw(ErrorCode::kInvalidData, Printable(format_.clusters),
+            "has no cluster for '{}' of '{}' ({} of {} records; programs may shorten names: CD-HIT "
+            "writes whole ones with -d 0)",
+            Printable(first), Printable(path_), missing, size_.records);
+    }
+    return writer;
+  }
+  // Each split from its own files.
+  RecordWriter ByFiles() {
+    RecordWriter writer(End());
+    DataFormat shares = format_;
+    shares.test = 0;
+    if (!format_.valid_data.empty()) shares.valid = 0;
+    std::unordered_set<uint64_t> learned;
+    Read(
+        [&](const FastaRecord& record, uint64_t hash) {
+          const Split split = SplitOf(hash, shares);
+          if (split == Split::kTrain) learned.insert(hash);
+          writer.Add(split, record.tokens);
+        },
+        writer);
+    for (const auto& [path, split] : {std::pair(&format_.valid_data, Split::kValid),
+                                      std::pair(&format_.test_data, Split::kTest)}) {
+      if (path->empty()) continue;
+      int64_t known = 0;
+      const InputFiles files(*path);
+      FastaStore store(*path, files, format_, alphabet_);
+      store.Read(
+          [&](const FastaRecord& record, uint64_t hash) {
+            known += learned.contains(hash) ? 1 : 0;
+            writer.Add(split, record.tokens);
+          },
+          writer);
+      if (known > 0) {
+        Warn(Printable(*path), "{} of its {} records are also in '{}', which is learned from",
+             known, store.size().records, Printable(path_));
+      }
+    }
     return writer;
   }
   // Divided by place in all records that are not held out by name.
@@ -153,6 +209,30 @@ class FastaStore {
   Size size_;
 };
 
+// The rule that the format names, or that follows from its files. kAuto: neither.
+SplitRule RuleOf(const DataFormat& format) {
+  const bool clusters = !format.clusters.empty(),
+             files = !format.valid_data.empty() || !format.test_data.empty();
+  if (clusters && files)
+    Throw(ErrorCode::kInvalidOption, "clusters",
+          "given with valid_data or test_data, expected one");
+  if (files && !format.held_out.empty())
+    Throw(ErrorCode::kInvalidOption, "held_out",
+          "given with valid_data or test_data, expected one of them");
+  const SplitRule rule = clusters ? SplitRule::kClusters
+                         : files  ? SplitRule::kFiles
+                                  : format.split_by;
+  if (format.split_by != SplitRule::kAuto && rule != format.split_by) {
+    Throw(ErrorCode::kInvalidOption, "split_by", "given {} with {}, expected {}",
+          Name(format.split_by), clusters ? "clusters" : "files of splits", Name(rule));
+  }
+  if (!clusters && !files && rule > SplitRule::kBlocks) {
+    Throw(ErrorCode::kInvalidOption, "split_by", "given {}, expected {} with it", Name(rule),
+          rule == SplitRule::kClusters ? "a file of clusters" : "valid_data or test_data");
+  }
+  return rule;
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& options) {
@@ -163,10 +243,10 @@ std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& o
     Throw(ErrorCode::kInvalidOption, "split_by",
           "given blocks with layout {}, expected join: windows of a stream", Name(format.layout));
   }
+  SplitRule rule = RuleOf(format);
   const auto letters = LettersOf(format.alphabet);
   const InputFiles files(path);
-  FastaStore store(path, files, options, *letters);
-  SplitRule rule = format.split_by;
+  FastaStore store(path, files, format, *letters);
   std::optional<RecordWriter> writer;
   if (rule == SplitRule::kAuto || rule == SplitRule::kRecords) {
     rule = SplitRule::kRecords;
@@ -176,7 +256,10 @@ std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& o
         tokens > records * kBlockTokens)
       rule = SplitRule::kPlace;
   }
-  if (rule != SplitRule::kRecords) writer.emplace(store.ByPlace(rule == SplitRule::kBlocks));
+  if (rule == SplitRule::kPlace || rule == SplitRule::kBlocks)
+    writer.emplace(store.ByPlace(rule == SplitRule::kBlocks));
+  if (rule == SplitRule::kClusters) writer.emplace(store.ByClusters());
+  if (rule == SplitRule::kFiles) writer.emplace(store.ByFiles());
   const std::vector<int64_t> counts = writer->TrainCounts(*letters);
   if (format.alphabet == Alphabet::kProtein) RefuseDnaLetters(path, counts, *letters);
   Stored stored{.source = path,

@@ -1,5 +1,4 @@
 // Readers of records: each keeps its place in the files and one record in memory.
-#include <numeric>
 #include <optional>
 
 #include "core/error_text.h"
@@ -23,12 +22,15 @@ class FastaRecords : public RecordReader {
 
   bool Next(Record& record) override {
     while (!reader_ || !reader_->Next(fasta_)) {
-      if (!OpenNext()) return false;
+      if (OpenNext()) continue;
+      if (!any_) Throw(ErrorCode::kInvalidData, Printable(path_), "holds no records");
+      if (alphabet_ == Alphabet::kProtein) RefuseDnaLetters(path_, counts_, *letters_);
+      return false;
     }
     record.name = fasta_.name;
     record.tokens.assign(fasta_.tokens.begin(), fasta_.tokens.end());
     any_ = true;
-    Judge();
+    for (const uint8_t token : fasta_.tokens) ++counts_[token];
     return true;
   }
 
@@ -37,27 +39,16 @@ class FastaRecords : public RecordReader {
     reader_.reset();
     stream_.reset();
     any_ = false;
+    counts_.assign(letters_->letters().size(), 0);
   }
 
  private:
   bool OpenNext() {
-    if (file_ == files_.names().size()) {
-      if (!any_) Throw(ErrorCode::kInvalidData, Printable(path_), "holds no records");
-      return false;
-    }
+    if (file_ == files_.names().size()) return false;
     reader_.reset();
     stream_.reset(new io::ByteStream(files_.Open(file_++)));
     reader_.emplace(*stream_, *letters_);
     return true;
-  }
-
-  // Judges the letters once, as soon as there are enough of them.
-  void Judge() {
-    if (alphabet_ != Alphabet::kProtein || judged_) return;
-    counts_.resize(letters_->letters().size());
-    for (const uint8_t token : fasta_.tokens) ++counts_[token];
-    judged_ = std::accumulate(counts_.begin(), counts_.end(), int64_t{0}) >= kTellingLetters;
-    RefuseDnaLetters(path_, counts_, *letters_);
   }
 
   std::string path_;
@@ -69,15 +60,15 @@ class FastaRecords : public RecordReader {
   std::optional<FastaReader> reader_;
   FastaRecord fasta_;
   std::vector<int64_t> counts_;  // by letter
-  bool any_ = false, judged_ = false;
+  bool any_ = false;
 };
 
 // Text of all files, one after the other, in pieces.
 class TextPieces {
  public:
-  TextPieces(const std::string& path, const RecordOptions& options) : path_(path), files_(path) {
-    if (!options.any_bytes) RefuseBinary(files_);
-  }
+  // `whole_lines`: a file that ends without a line end gets one.
+  TextPieces(const std::string& path, bool whole_lines)
+      : path_(path), files_(path), whole_lines_(whole_lines) {}
 
   // Appends the next piece; false at the end.
   bool AppendTo(std::string& text) {
@@ -86,7 +77,15 @@ class TextPieces {
         const std::string_view piece = stream_->Next();
         text += piece;
         any_ = any_ || !piece.empty();
-        if (!piece.empty()) return true;
+        if (!piece.empty()) {
+          ended_ = piece.ends_with('\n');
+          return true;
+        }
+        if (whole_lines_ && !ended_) {
+          text += '\n';
+          ended_ = true;
+          return true;
+        }
       }
       if (file_ == files_.names().size()) {
         if (!any_) Throw(ErrorCode::kInvalidData, Printable(path_), "holds no text");
@@ -99,6 +98,7 @@ class TextPieces {
     file_ = 0;
     stream_.reset();
     any_ = false;
+    ended_ = true;
   }
   const std::string& path() const { return path_; }
 
@@ -107,15 +107,22 @@ class TextPieces {
   InputFiles files_;
   size_t file_ = 0;  // the next to be opened
   std::unique_ptr<io::ByteStream> stream_;
-  bool any_ = false;
+  bool whole_lines_, any_ = false;
+  bool ended_ = true;  // the last piece, with a line end
 };
 
 class LineRecords : public RecordReader {
  public:
   LineRecords(const std::string& path, const RecordOptions& options)
-      : text_(path, options),
-        vocabulary_(VocabularyOf(path, options.format)),
-        line_end_(vocabulary_->Encode("\n", path).back()) {}
+      : text_(path, /*whole_lines=*/true), vocabulary_(VocabularyOf(path, options.format)) {
+    const std::vector<int32_t> tokens = vocabulary_->Encode("\n", path);
+    if (tokens.empty()) {
+      Throw(ErrorCode::kInvalidOption, "windows",
+            "the tokenizer of the model leaves out line ends: lines cannot be told apart, expected "
+            "windows");
+    }
+    line_end_ = tokens.back();
+  }
 
   bool Next(Record& record) override {
     size_t end = waiting_.find('\n', read_);
@@ -124,10 +131,7 @@ class LineRecords : public RecordReader {
       read_ = 0;
       const size_t searched = waiting_.size();
       RefuseLong();
-      if (!text_.AppendTo(waiting_)) {
-        if (waiting_.empty()) return false;
-        waiting_ += '\n';
-      }
+      if (!text_.AppendTo(waiting_)) return false;
       end = waiting_.find('\n', searched);
     }
     ++line_;
@@ -159,7 +163,7 @@ class LineRecords : public RecordReader {
 
   TextPieces text_;
   std::shared_ptr<const Vocabulary> vocabulary_;
-  int32_t line_end_;
+  int32_t line_end_ = 0;
   std::string waiting_;  // text that was read; the lines of its first read_ bytes are done
   size_t read_ = 0;
   int64_t line_ = 0;
@@ -169,7 +173,7 @@ class LineRecords : public RecordReader {
 class WindowRecords : public RecordReader {
  public:
   WindowRecords(const std::string& path, const RecordOptions& options)
-      : text_(path, options),
+      : text_(path, /*whole_lines=*/false),
         vocabulary_(VocabularyOf(path, options.format)),
         window_(options.window) {}
 

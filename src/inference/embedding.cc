@@ -1,6 +1,7 @@
 #include "favor/embedding.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "core/error_text.h"
@@ -12,44 +13,46 @@ namespace {
 using inference::Piece;
 using inference::Sequences;
 
-// Rows of one record as they come in, piece by piece.
+// What is kept of the rows of one record; its pieces come in any order.
 class Pool {
  public:
   Pool(Pooling pooling, int64_t width) : pooling_(pooling), width_(static_cast<size_t>(width)) {}
 
-  void Add(const float* row) {
-    ++count_;
-    if (pooling_ == Pooling::kNone) {
-      values_.insert(values_.end(), row, row + width_);
-      return;
-    }
+  // Adds `count` rows, from row `first` of the record on.
+  void Add(int64_t first, const float* rows, int64_t count) {
+    if (count == 0) return;
+    const auto size = static_cast<size_t>(count) * width_;
+    rows_ += count;
     if (pooling_ == Pooling::kMean) {
       sums_.resize(width_);
-      for (size_t i = 0; i < width_; ++i) sums_[i] += static_cast<double>(row[i]);
-      return;
+      for (size_t i = 0; i < size; ++i) sums_[i % width_] += static_cast<double>(rows[i]);
+    } else if (pooling_ == Pooling::kMaximum) {
+      values_.resize(width_, -std::numeric_limits<float>::infinity());
+      for (size_t i = 0; i < size; ++i)
+        values_[i % width_] = std::max(values_[i % width_], rows[i]);
+    } else if (pooling_ == Pooling::kLast) {
+      if (first < last_) return;
+      last_ = first;
+      values_.assign(rows + size - width_, rows + size);
+    } else {
+      const size_t begin = static_cast<size_t>(first) * width_;
+      values_.resize(std::max(values_.size(), begin + size));
+      std::copy_n(rows, size, values_.begin() + static_cast<std::ptrdiff_t>(begin));
     }
-    if (count_ == 1 || pooling_ == Pooling::kLast) {
-      values_.assign(row, row + width_);
-      return;
-    }
-    for (size_t i = 0; i < width_; ++i) values_[i] = std::max(values_[i], row[i]);
   }
 
   Tensor Rows() const {
-    Tensor rows({pooling_ == Pooling::kNone ? count_ : 1, static_cast<int64_t>(width_)});
-    if (pooling_ == Pooling::kMean) {
-      for (size_t i = 0; i < width_; ++i)
-        rows.Data<float>()[i] = static_cast<float>(sums_[i] / static_cast<double>(count_));
-    } else {
-      std::ranges::copy(values_, rows.Data<float>());
-    }
+    Tensor rows({pooling_ == Pooling::kNone ? rows_ : 1, static_cast<int64_t>(width_)});
+    std::ranges::copy(values_, rows.Data<float>());
+    for (size_t i = 0; i < sums_.size(); ++i)
+      rows.Data<float>()[i] = static_cast<float>(sums_[i] / static_cast<double>(rows_));
     return rows;
   }
 
  private:
   Pooling pooling_;
   size_t width_;
-  int64_t count_ = 0;
+  int64_t rows_ = 0, last_ = 0;  // last_: the first row of the last piece so far
   std::vector<float> values_;
   std::vector<double> sums_;
 };
@@ -67,49 +70,37 @@ class Group {
   bool Full() const { return std::ssize(pieces_) >= inference::kBatchesAtOnce * batch_; }
 
   void Add(Record record) {
-    sequences_.Cut(std::ssize(records_), sequences_.Reads(std::ssize(record.tokens)), pieces_);
+    sequences_.CutReads(std::ssize(records_), sequences_.Reads(std::ssize(record.tokens)), pieces_);
     records_.push_back(std::move(record));
+    pools_.emplace_back(pooling_, trained_.model.config().width);
   }
 
   void Finish(const Context& context, const std::function<void(const Embedding&)>& visit) {
-    std::vector<size_t> order(pieces_.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    hidden_.assign(pieces_.size(), {});
     inference::ForEachBatch(
-        order, batch_, [&](size_t piece) { return pieces_[piece].count; },
-        [&](std::span<const size_t> pieces) { Run(pieces, context); });
-    size_t piece = 0;
-    for (size_t i = 0; i < records_.size(); ++i) {
-      Pool pool(pooling_, trained_.model.config().width);
-      for (; piece < pieces_.size() && pieces_[piece].record == static_cast<int64_t>(i); ++piece)
-        AddTo(pool, pieces_[piece], hidden_[piece]);
-      visit({.record = std::move(records_[i]), .rows = pool.Rows()});
-    }
+        pieces_, batch_, [](const Piece& piece) { return piece.count; },
+        [&](std::span<const Piece> pieces) { Run(pieces, context); });
+    for (size_t i = 0; i < records_.size(); ++i)
+      visit({.record = std::move(records_[i]), .rows = pools_[i].Rows()});
     records_.clear();
     pieces_.clear();
+    pools_.clear();
   }
 
  private:
-  void Run(std::span<const size_t> pieces, const Context& context) {
-    Batch batch{.length = pieces_[pieces.front()].count};  // the longest comes first
-    for (const size_t piece : pieces) {
-      const auto record = static_cast<size_t>(pieces_[piece].record);
-      sequences_.AddReads(records_[record].tokens, pieces_[piece], batch);
-    }
+  void Run(std::span<const Piece> pieces, const Context& context) {
+    Batch batch{.length = pieces.front().count};  // the longest comes first
+    for (const Piece& piece : pieces)
+      sequences_.AddReads(records_[static_cast<size_t>(piece.record)].tokens, piece, batch);
     const Tensor hidden = trained_.model.Hidden(batch, layer_, context);
     const int64_t width = hidden.shape()[2];
     for (size_t row = 0; row < pieces.size(); ++row) {
-      const float* begin = hidden.Data<float>() + static_cast<int64_t>(row) * batch.length * width;
-      hidden_[pieces[row]].assign(begin, begin + pieces_[pieces[row]].count * width);
-    }
-  }
-
-  // Adds the rows of a piece, without those of what is before the record.
-  void AddTo(Pool& pool, const Piece& piece, const std::vector<float>& hidden) const {
-    const int64_t width = trained_.model.config().width;
-    for (int64_t i = 0; i < piece.count; ++i) {
-      if (sequences_.PlaceOfRead(piece.first + i) >= sequences_.FirstOwn())
-        pool.Add(hidden.data() + i * width);
+      const Piece& piece = pieces[row];
+      // Without what is read before the record's own tokens.
+      const int64_t place = sequences_.PlaceOfRead(piece.first) - sequences_.FirstOwn();
+      const int64_t skipped = std::min(piece.count, std::max<int64_t>(0, -place));
+      const int64_t begin = static_cast<int64_t>(row) * batch.length + skipped;
+      pools_[static_cast<size_t>(piece.record)].Add(
+          place + skipped, hidden.Data<float>() + begin * width, piece.count - skipped);
     }
   }
 
@@ -118,8 +109,8 @@ class Group {
   Pooling pooling_;
   int64_t layer_, batch_;
   std::vector<Record> records_;
-  std::vector<Piece> pieces_;               // in the order of records
-  std::vector<std::vector<float>> hidden_;  // rows of each piece
+  std::vector<Piece> pieces_;
+  std::vector<Pool> pools_;  // of each record
 };
 
 // Reads before a record's own tokens, which have no row.
@@ -135,7 +126,7 @@ Sequences SequencesOf(const TrainedModel& trained, const EmbedOptions& options) 
   }
   const Sequences sequences(trained, {.length = options.length, .layout = options.layout});
   const int64_t before = ReadsBefore(sequences);
-  if (sequences.InPieces(before + 1) <= before) {
+  if (sequences.ReadsInPieces(before + 1) <= before) {
     Throw(ErrorCode::kInvalidOption, "length",
           "given {}, expected at least {}: sequences begin with a token that is not theirs",
           sequences.length(), before + 1);
@@ -152,7 +143,7 @@ EmbedWork CountWork(const TrainedModel& trained, RecordReader& reader,
   reader.Rewind();
   for (Record record; reader.Next(record);) {
     const int64_t reads = sequences.Reads(std::ssize(record.tokens)),
-                  in_pieces = sequences.InPieces(reads);
+                  in_pieces = sequences.ReadsInPieces(reads);
     const int64_t tokens = in_pieces - ReadsBefore(sequences);
     ++work.records;
     work.tokens += tokens;

@@ -52,7 +52,8 @@ class Group {
 
   void Add(Record record) {
     const size_t before = pieces_.size();
-    sequences_.Cut(std::ssize(records_), sequences_.Targets(std::ssize(record.tokens)), pieces_);
+    sequences_.CutTargets(std::ssize(records_), sequences_.Targets(std::ssize(record.tokens)),
+                          pieces_);
     for (size_t i = before; i < pieces_.size(); ++i) {
       const int64_t passes = PassesOf(pieces_[i], sequences_.causal(), options_.every);
       for (int64_t pass = 0; pass < passes; ++pass) passes_.push_back({i, pass});
@@ -151,9 +152,7 @@ std::unique_ptr<RecordReader> OpenRecordsFor(const TrainedModel& trained, const 
     Throw(ErrorCode::kInvalidOption, Printable(trained.path),
           "was trained on a generated task, expected a model of files");
   }
-  RecordOptions options{.format = trained.config.format,
-                        .window = window,
-                        .any_bytes = trained.config.format.kind == DataKind::kText};
+  RecordOptions options{.format = trained.config.format, .window = window};
   options.format.kind = KindOf(*trained.vocabulary);
   auto reader = OpenRecords(source, options);
   if (!trained.shape.empty() && reader->Shape() != trained.shape) {
@@ -173,8 +172,8 @@ LikelihoodWork CountWork(const TrainedModel& trained, RecordReader& reader,
   for (Record record; reader.Next(record);) {
     const int64_t tokens = std::ssize(record.tokens);
     pieces.clear();
-    const int64_t targets = sequences.Targets(tokens), read = sequences.InPieces(targets);
-    sequences.Cut(0, targets, pieces);
+    const int64_t targets = sequences.Targets(tokens), read = sequences.TargetsInPieces(targets);
+    sequences.CutTargets(0, targets, pieces);
     ++work.records;
     work.sequences += std::ssize(pieces);
     for (const Piece& piece : pieces)

@@ -1,6 +1,7 @@
 #include "favor/mutations.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <tuple>
 
 #include "core/error_text.h"
+#include "core/split.h"
 #include "inference/sequences.h"
 
 namespace favor {
@@ -15,16 +17,6 @@ namespace {
 
 using inference::Piece;
 using inference::Sequences;
-
-std::vector<std::string_view> PartsOf(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 void CheckLetters(const TrainedModel& trained) {
   const std::string_view name = trained.vocabulary->name();
@@ -36,18 +28,26 @@ void CheckLetters(const TrainedModel& trained) {
 // "A23G": the letters and the number between them.
 struct Written {
   int32_t from, to;
-  int64_t position;
+  int64_t position = 0;
 };
+
+std::optional<int32_t> TokenOf(char letter, const Vocabulary& vocabulary) {
+  const auto upper = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  for (int32_t token = 0; token < vocabulary.ordinary(); ++token) {
+    if (vocabulary.Show(token)[0] == upper) return token;
+  }
+  return std::nullopt;
+}
 
 std::optional<Written> Parse(std::string_view text, const Vocabulary& vocabulary) {
   if (text.size() < 3) return std::nullopt;
-  Written written{};
+  const auto from = TokenOf(text.front(), vocabulary), to = TokenOf(text.back(), vocabulary);
+  if (!from || !to) return std::nullopt;
+  Written written{.from = *from, .to = *to};
   const std::string_view number = text.substr(1, text.size() - 2);
   const auto parsed =
       std::from_chars(number.data(), number.data() + number.size(), written.position);
   if (parsed.ec != std::errc() || parsed.ptr != number.data() + number.size()) return std::nullopt;
-  written.from = vocabulary.Encode(text.substr(0, 1), "mutations").front();
-  written.to = vocabulary.Encode(text.substr(text.size() - 1), "mutations").front();
   return written;
 }
 
@@ -57,7 +57,8 @@ Substitution ParseSubstitution(std::string_view text, const TrainedModel& traine
   const auto written = Parse(text, vocabulary);
   if (!written) {
     Throw(ErrorCode::kInvalidOption, "mutations",
-          "given '{}', expected a letter, its position from 1, and another letter, as in A23G",
+          "given '{}', expected a letter of the alphabet, its position from 1, and another letter, "
+          "as in A23G",
           Printable(text));
   }
   if (written->position < 1 || written->position > std::ssize(wild_type.tokens)) {
@@ -135,7 +136,7 @@ class EncoderEffects {
         wild_type_(wild_type),
         sequences_(sequences),
         batch_(options.batch == 0 ? trained.config.training.batch : options.batch) {
-    sequences.Cut(0, sequences.Targets(std::ssize(wild_type.tokens)), pieces_);
+    sequences.CutTargets(0, sequences.Targets(std::ssize(wild_type.tokens)), pieces_);
   }
 
   std::vector<double> Of(std::span<const Variant> variants, const Context& context,
@@ -252,10 +253,10 @@ std::vector<Variant> ParseVariants(std::string_view text, const TrainedModel& tr
                                    const Record& wild_type) {
   CheckLetters(trained);
   std::vector<Variant> variants;
-  for (const std::string_view name : PartsOf(text, ',')) {
+  for (const std::string_view name : SplitAt(text, ',')) {
     Variant variant{.name = std::string(name)};
     std::set<int64_t> places;
-    for (const std::string_view one : PartsOf(name, ':')) {
+    for (const std::string_view one : SplitAt(name, ':')) {
       variant.substitutions.push_back(ParseSubstitution(one, trained, wild_type));
       if (!places.insert(variant.substitutions.back().place).second) {
         Throw(ErrorCode::kInvalidOption, "mutations",
@@ -291,7 +292,7 @@ std::vector<double> VariantEffects(const TrainedModel& trained, const Record& wi
   inference::CheckPredictsTokens(trained);
   const Sequences sequences(trained, {.length = options.length, .layout = options.layout});
   const int64_t tokens = std::ssize(wild_type.tokens),
-                read = sequences.InPieces(sequences.Targets(tokens));
+                read = sequences.TargetsInPieces(sequences.Targets(tokens));
   for (const Variant& variant : variants) {
     for (const Substitution& substitution : variant.substitutions) {
       if (substitution.place - sequences.PlaceOfTarget(0) >= read) {

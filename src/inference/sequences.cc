@@ -35,6 +35,10 @@ Sequences::Sequences(const TrainedModel& trained, const CutOptions& options)
     end_ = special.end;
   first_target_ = start_ ? 0 : 1;
   first_read_ = first_target_ - 1;
+  const ModelConfig& model = trained.model.config();
+  const int64_t before = first_own_ - first_read_;
+  if (model.positions != Positions::kLearned || length_ + before <= model.max_length)
+    more_ = before;
 }
 
 int64_t Sequences::Targets(int64_t tokens) const {
@@ -45,10 +49,19 @@ int64_t Sequences::Reads(int64_t tokens) const {
   return std::max<int64_t>(0, tokens - first_read_);
 }
 
-void Sequences::Cut(int64_t record, int64_t items, std::vector<Piece>& pieces) const {
-  const int64_t all = InPieces(items);
+void Sequences::CutTargets(int64_t record, int64_t targets, std::vector<Piece>& pieces) const {
+  const int64_t all = TargetsInPieces(targets);
   for (int64_t first = 0; first < all; first += length_)
     pieces.push_back({record, first, std::min(length_, all - first)});
+}
+
+void Sequences::CutReads(int64_t record, int64_t reads, std::vector<Piece>& pieces) const {
+  const int64_t all = ReadsInPieces(reads);
+  for (int64_t first = 0; first < all;) {
+    const int64_t count = std::min(first == 0 ? FirstReads() : length_, all - first);
+    pieces.push_back({record, first, count});
+    first += count;
+  }
 }
 
 void Sequences::AddTargets(std::span<const int32_t> record, const Piece& piece,

@@ -47,9 +47,16 @@ class Sequences {
   // Tokens before this place belong to what is before the record.
   int64_t FirstOwn() const { return first_own_; }
 
-  // How many of `items` targets or reads are in pieces, and the pieces.
-  int64_t InPieces(int64_t items) const { return crop_ ? items : std::min(length_, items); }
-  void Cut(int64_t record, int64_t items, std::vector<Piece>& pieces) const;
+  // How many of these targets, or reads, are in pieces, and the pieces. What is read before a
+  // record's own tokens is read besides the length, unless learned positions end there.
+  int64_t TargetsInPieces(int64_t targets) const {
+    return crop_ ? targets : std::min(length_, targets);
+  }
+  int64_t ReadsInPieces(int64_t reads) const {
+    return crop_ ? reads : std::min(FirstReads(), reads);
+  }
+  void CutTargets(int64_t record, int64_t targets, std::vector<Piece>& pieces) const;
+  void CutReads(int64_t record, int64_t reads, std::vector<Piece>& pieces) const;
 
   // Append a row to a batch, filled up to the batch's length: a piece of targets, with what is read
   // to predict them (for encoders, the tokens themselves: nothing is hidden), or a piece of what is
@@ -58,6 +65,7 @@ class Sequences {
   void AddReads(std::span<const int32_t> record, const Piece& piece, Batch& batch) const;
 
  private:
+  int64_t FirstReads() const { return length_ + more_; }  // of the first piece of a record
   void Pad(const Piece& piece, Batch& batch) const;
 
   bool causal_, crop_;
@@ -66,6 +74,7 @@ class Sequences {
   // Decoders: what is read before the first token, and what is predicted after the last.
   std::optional<int32_t> start_, end_;
   int64_t first_target_ = 0, first_read_ = 0, first_own_ = 0;
+  int64_t more_ = 0;  // reads besides the length
 };
 
 // Calls run(items) for at most `batch` items at a time, those of similar length together, the

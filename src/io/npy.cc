@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -76,7 +77,8 @@ void WriteNpy(const std::string& path, ConstView array) {
 
 namespace io {
 
-NpyWriter::NpyWriter(const std::string& path, const Shape& shape, DataType type) : file_(path) {
+NpyWriter::NpyWriter(const std::string& path, const Shape& shape, DataType type)
+    : path_(path), file_(path), left_(shape.Elements() * ItemBytes(type)) {
   const std::string_view descr = type == DataType::kF32   ? "<f4"
                                  : type == DataType::kF64 ? "<f8"
                                                           : "<f2";
@@ -93,6 +95,19 @@ NpyWriter::NpyWriter(const std::string& path, const Shape& shape, DataType type)
                           static_cast<char>(header.size() >> 8)};
   file_.Write(std::string_view(prefix, 4));
   file_.Write(header);
+}
+
+void NpyWriter::Write(std::span<const std::byte> elements) {
+  file_.Write(elements);
+  left_ -= std::ssize(elements);
+}
+
+void NpyWriter::Commit() {
+  if (left_ != 0) {
+    Throw(ErrorCode::kIo, Printable(path_), "{} bytes {} than its shape has: nothing is written",
+          std::abs(left_), left_ > 0 ? "fewer" : "more");
+  }
+  file_.Commit();
 }
 
 }  // namespace io

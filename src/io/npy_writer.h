@@ -3,6 +3,7 @@
 #define FAVOR_IO_NPY_WRITER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -16,11 +17,15 @@ class NpyWriter {
   // `type` is f16, f32 or f64.
   NpyWriter(const std::string& path, const Shape& shape, DataType type);
 
-  void Write(std::span<const std::byte> elements) { file_.Write(elements); }  // in C order
-  void Commit() { file_.Commit(); }  // without it, `path` is not changed
+  void Write(std::span<const std::byte> elements);  // in C order
+  // Without it, `path` is not changed. Throws kIo unless as many bytes were written as the shape
+  // has.
+  void Commit();
 
  private:
+  std::string path_;
   AtomicFile file_;
+  int64_t left_;  // bytes
 };
 
 }  // namespace favor::io

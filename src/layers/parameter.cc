@@ -71,7 +71,8 @@ void ParameterSet::Freeze(const std::function<bool(const std::string&)>& frozen)
 void ParameterSet::MakeSegments(const std::function<bool(const std::string&)>& frozen) {
   std::vector<kernels::Segment> segments;
   for (const auto& parameter : all_) {
-    if (frozen(parameter->name)) continue;
+    parameter->frozen = frozen(parameter->name);
+    if (parameter->frozen) continue;
     segments.push_back({.begin = parameter->begin,
                         .count = parameter->shape.Elements(),
                         .decays = parameter->decays});

@@ -29,6 +29,7 @@ struct Parameter {
   // The layer that owns it can store a whole gradient instead of adding to one that is 0.
   bool is_stored = false;
   bool is_stale = false;  // `grad` counts as 0, whatever it holds
+  bool frozen = false;    // the optimizer does not change it: layers need not compute its gradient
 
   // Whether a gradient is to be added to what is there; from now on, it is.
   bool Adds() { return !std::exchange(is_stale, false); }

@@ -10,6 +10,7 @@
 #include "attention/kind.h"
 #include "core/element.h"
 #include "core/error_text.h"
+#include "core/split.h"
 #include "kernels/map_table.h"
 #include "layers/head_decay.h"
 
@@ -17,16 +18,6 @@ namespace favor::models {
 namespace {
 
 constexpr std::string_view kKey = "heads_of";
-
-std::vector<std::string_view> Split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (size_t begin = 0;;) {
-    const size_t end = text.find(separator, begin);
-    parts.push_back(text.substr(begin, end - begin));
-    if (end == std::string_view::npos) return parts;
-    begin = end + 1;
-  }
-}
 
 int64_t Number(std::string_view text, std::string_view entry, int64_t most) {
   int64_t value = 0;
@@ -54,7 +45,7 @@ HeadsAlike Heads(std::string_view kind_name, const ModelConfig& config) {
 
 // "relu:2:decay=token".
 HeadsAlike ParseEntry(std::string_view entry, const ModelConfig& config) {
-  const std::vector<std::string_view> words = Split(entry, ':');
+  const std::vector<std::string_view> words = SplitAt(entry, ':');
   HeadsAlike heads;
   if (const std::string name(words[0]); kernels::FindMap(name) != nullptr) {
     heads = Heads("linear", config);
@@ -135,7 +126,7 @@ std::vector<HeadsAlike> UsualHeads(const ModelConfig& config) {
   if (config.heads_of.empty()) return {Heads(config.attention, config)};
   std::vector<HeadsAlike> all;
   int64_t total = 0;
-  for (const std::string_view entry : Split(config.heads_of, ',')) {
+  for (const std::string_view entry : SplitAt(config.heads_of, ',')) {
     all.push_back(ParseEntry(entry, config));
     total += all.back().heads;
   }

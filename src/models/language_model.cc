@@ -119,7 +119,8 @@ void LanguageModel::TargetLoss(const ConstView& hidden, std::span<const int32_t>
     if (!gradients) continue;
     const View grad_rows = head.grad_rows.Range(0, 0, count);
     kernels::Matmul({logits, output_->read, grad_rows}, context);
-    kernels::Matmul({kernels::Transposed(logits), rows, output_->grad, /*add=*/true}, context);
+    if (!output_->frozen)
+      kernels::Matmul({kernels::Transposed(logits), rows, output_->grad, /*add=*/true}, context);
     kernels::ScatterRows({.from = grad_rows, .places = all_places + first, .to = grad_hidden},
                          context);
   }

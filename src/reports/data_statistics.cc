@@ -82,6 +82,9 @@ std::string SplitText(const DataStatistics& statistics) {
   if (statistics.split_by == SplitRule::kBlocks)
     return "Divided by blocks of 8192 tokens: one in 20 is held out, for the valid and the test "
            "split alternately. Pieces between two cuts count as records.";
+  if (statistics.split_by == SplitRule::kClusters)
+    return "Divided by clusters of records: relatives are in the same split.";
+  if (statistics.split_by == SplitRule::kFiles) return "Each split has files of its own.";
   return "";
 }
 

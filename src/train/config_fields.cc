@@ -48,7 +48,9 @@ std::vector<Field> TrainFields(TrainConfig& c) {
       {"patience", "Evaluations without a better loss until the run stops; 0: never",
        IntegerField{&c.patience, 0, kMany}},
       {"seed", "Seed of every random draw", IntegerField{&c.seed, 0, INT64_MAX}},
-      {"freeze", "Keep the weights of the embedding and of the first N layers; 0: of none",
+      {"freeze",
+       "Keep the weights of the embedding (and of a tied output) and of the first N layers; 0: of "
+       "none",
        IntegerField{&c.freeze, 0, models::kMaxLayers}, /*sparse=*/true},
       {"first_batch",
        "Batches of the data that were read before, by the run that this one starts from",
@@ -57,12 +59,14 @@ std::vector<Field> TrainFields(TrainConfig& c) {
 }
 
 std::vector<Field> DataFields(RunConfig& c) {
-  return {
-      {"data", "A file or folder (FASTA, text, pictures) or task:NAME,key=value,…",
-       TextField{&c.data, "FILE|task:NAME"}},
-      {"task", "What is learned: the next token, masked tokens, or a class", Choice(c.task)},
-      {"init", "Start from the weights of a run or checkpoint; what is not given is as in that run",
-       TextField{&c.init, "RUN|FILE"}, /*sparse=*/true}};
+  return {{"data", "A file or folder (FASTA, text, pictures) or task:NAME,key=value,…",
+           TextField{&c.data, "FILE|task:NAME"}},
+          {"task", "What is learned: the next token, masked tokens, or a class", Choice(c.task)},
+          {"init",
+           "Start from the weights of a run or checkpoint; what is not given is as in that run "
+           "(other data "
+           "is divided anew)",
+           TextField{&c.init, "RUN|FILE"}, /*sparse=*/true}};
 }
 
 std::vector<Field> FormatFields(DataFormat& c) {
@@ -78,15 +82,23 @@ std::vector<Field> FormatFields(DataFormat& c) {
        "in windows",
        Choice(c.layout)},
       {"split_by",
-       "What divides the data: a hash of each record, its place (the end is held out), or blocks "
-       "(one in 20 is held out)",
+       "What divides the data: a hash of each record, its place (the end is held out), blocks (one "
+       "in 20 is held out), clusters of records, or files of their own",
        Choice(c.split_by)},
       {"tokenizer", "A SentencePiece model for text; none: bytes",
        TextField{&c.tokenizer, "M.model"}},
       {"valid_share", "Share of the data for validation", NumberField{&c.valid, 0, 0.9}},
       {"test_share", "Share of the data for the test", NumberField{&c.test, 0, 0.9}},
       {"held_out", "A file with names of FASTA records for the held-out split",
-       TextField{&c.held_out, "FILE"}}};
+       TextField{&c.held_out, "FILE"}},
+      {"clusters",
+       "Clusters of FASTA records (mmseqs *_cluster.tsv, CD-HIT .clstr): relatives stay in one "
+       "split",
+       TextField{&c.clusters, "FILE"}, /*sparse=*/true},
+      {"valid_data", "FASTA to validate on, instead of a share of the data",
+       TextField{&c.valid_data, "FILE"}, /*sparse=*/true},
+      {"test_data", "FASTA to test on, instead of a share of the data",
+       TextField{&c.test_data, "FILE"}, /*sparse=*/true}};
 }
 
 std::vector<Field> RunFields(RunConfig& c) {
@@ -103,7 +115,8 @@ std::vector<Field> RunFields(RunConfig& c) {
 std::string ToJson(const RunConfig& config) {
   RunConfig copy = config, standard;
   Json json = FieldsToJson(train::DataFields(copy), train::DataFields(standard));
-  json["format"] = FieldsToJson(train::FormatFields(copy.format));
+  json["format"] =
+      FieldsToJson(train::FormatFields(copy.format), train::FormatFields(standard.format));
   json["model"] = models::ToJson(copy.model);
   json["training"] =
       FieldsToJson(train::TrainFields(copy.training), train::TrainFields(standard.training));

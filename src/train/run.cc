@@ -33,14 +33,15 @@ bool Exists(const fs::path& path) {
 }
 
 constexpr std::string_view kFilesOfARun[] = {
-    models::kConfigName,    models::kLastName,    models::kBestName,  models::kLogName,
-    models::kTokenizerName, models::kHeldOutName, models::kReportName};
+    models::kConfigName,    models::kLastName,    models::kBestName,     models::kLogName,
+    models::kTokenizerName, models::kHeldOutName, models::kClustersName, models::kReportName};
 
 // Throws if a run would overwrite what it reads: its folder must not be, or lie inside, its data.
 void CheckApart(const RunConfig& config, const std::string& hint, const fs::path& folder) {
   std::error_code ignored;
   const fs::path out = fs::weakly_canonical(folder, ignored);
-  for (const std::string& input : {config.data, config.format.held_out, hint}) {
+  for (const std::string& input : {config.data, config.format.held_out, config.format.clusters,
+                                   config.format.valid_data, config.format.test_data, hint}) {
     if (input.empty() || input.starts_with("task:")) continue;
     const fs::path path = fs::weakly_canonical(input, ignored);
     const bool around = fs::is_directory(path, ignored) &&
@@ -102,8 +103,9 @@ class Run {
 
   TrainResult Go() {
     Open();
-    // A run that starts from weights is evaluated before its first step.
-    const bool evaluate_start = !trainer_.config().init.empty() && trainer_.step() == 0;
+    // A run that starts from weights is evaluated before its first step, once.
+    const bool evaluate_start = !trainer_.config().init.empty() && trainer_.step() == 0 &&
+                                std::isinf(progressed_.best_loss);
     train::RunLog log((folder_ / models::kLogName).string(), evaluate_start ? -1 : trainer_.step());
     const TrainConfig& config = trainer_.config().training;
     if (continues_ && !options_.quiet && trainer_.step() < config.steps && !Stopped())
@@ -112,7 +114,8 @@ class Run {
     const Stopwatch watch;
     Progress progress("train", config.steps, options_.quiet, trainer_.step());
     TrainResult result;
-    if (evaluate_start) result.start = EvaluateStart(log);
+    if (evaluate_start) EvaluateStart(log);
+    result.start = start_;
     double rate = 0;  // tokens per second over the last few steps
     while (trainer_.step() < config.steps && !Stopped()) {
       if (options_.stop && options_.stop()) {
@@ -165,15 +168,15 @@ class Run {
 
   // Takes over the weights of the config's `init`, before the folder exists.
   void StartFromInit(const Context& context) {
-    train::StartingPoint point = train::OpenStart(trainer_.config().init);
-    train::CheckVocabulary(point, trainer_.data());
-    const auto other = internal::Access::Make<Model>(std::move(point.network));
-    start_.report = trainer_.StartFrom(other);
+    const train::StartingPoint point = train::OpenStart(trainer_.config().init);
+    train::CheckData(point, trainer_.config(), trainer_.data());
+    const auto other = internal::Access::Make<Model>(point.checkpoint->MakeNetwork());
+    start_ = {.report = trainer_.StartFrom(other)};
     const ModelConfig &own = other.config(), &here = trainer_.config().model;
     const int64_t length = trainer_.config().training.length;
     const bool same_task = own.causal == here.causal && own.classes == here.classes;
     if (same_task && (own.positions != Positions::kLearned || own.max_length >= length))
-      start_.own = EvaluateOther(other, context);
+      start_->own = EvaluateOther(other, context);
   }
 
   // The batches that Trainer::Evaluate reads.
@@ -192,19 +195,27 @@ class Run {
     return score;
   }
 
-  Start EvaluateStart(train::RunLog& log) {
-    start_.valid = EvaluateOrExplain(log);
+  void EvaluateStart(train::RunLog& log) {
+    const Score score = EvaluateOrExplain(log);
     Save(log);
-    if (!options_.quiet) {
-      Notice(fmt::format(
-          "train: starts from '{}'{}, here with loss {:.4f}{}\n", Printable(trainer_.config().init),
-          start_.own ? fmt::format(", whose loss is {:.4f}", start_.own->MeanLoss()) : "",
-          start_.valid.MeanLoss(),
-          start_.report.drawn.empty()
-              ? ""
-              : fmt::format("; drawn anew: {}", fmt::join(start_.report.drawn, ", "))));
-    }
-    return start_;
+    if (!start_) return;  // another process began the run
+    start_->valid = score;
+    if (options_.quiet) return;
+    const auto names = [](const char* what, const std::vector<std::string>& list) {
+      constexpr size_t kShown = 4;
+      if (list.empty()) return std::string();
+      return fmt::format(
+          "; {}: {}{}", what,
+          fmt::join(list.begin(),
+                    list.begin() + static_cast<std::ptrdiff_t>(std::min(list.size(), kShown)),
+                    ", "),
+          list.size() > kShown ? fmt::format(" and {} more", list.size() - kShown) : "");
+    };
+    Notice(fmt::format(
+        "train: starts from '{}'{}, here with loss {:.4f}{}{}\n", Printable(trainer_.config().init),
+        start_->own ? fmt::format(", whose loss is {:.4f}", start_->own->MeanLoss()) : "",
+        score.MeanLoss(), names("drawn anew", start_->report.drawn),
+        names("left out", start_->report.unused)));
   }
 
   // Layout clip never shows what lies beyond the length: the user should know.
@@ -250,7 +261,8 @@ class Run {
     // Copies, so that the model's tokens and the held-out records stay known.
     const DataFormat& format = trainer_.config().format;
     for (const auto& [path, name] : {std::pair(&format.tokenizer, models::kTokenizerName),
-                                     std::pair(&format.held_out, models::kHeldOutName)}) {
+                                     std::pair(&format.held_out, models::kHeldOutName),
+                                     std::pair(&format.clusters, models::kClustersName)}) {
       if (!path->empty()) io::WriteFileAtomically(Path(name), io::ReadRegularFile(*path));
     }
     io::WriteFileAtomically(Path(models::kConfigName), ToJson(trainer_.config()));
@@ -310,7 +322,7 @@ class Run {
   fs::path folder_;
   TrainOptions options_;
   Trainer trainer_;
-  Start start_;  // of a run with an `init`, in the process that began it
+  std::optional<Start> start_;  // of a run with an `init`, in the process that began it
   Progressed progressed_;
   int64_t saved_step_ = 0;  // step of last.safetensors
   Stopwatch since_save_;

@@ -40,6 +40,33 @@ std::string Text(const Json& state, const char* key) {
              : "";
 }
 
+// Files of splits that are not where the config says may be next to the data.
+void FindNextTo(const std::string& data, DataFormat& format) {
+  for (std::string* path : {&format.valid_data, &format.test_data}) {
+    if (path->empty() || Exists(*path)) continue;
+    const fs::path there = fs::path(data).parent_path() / fs::path(*path).filename();
+    if (Exists(there)) *path = there.string();
+  }
+}
+
+// Data that lists or files divide, if it is the run's own.
+std::shared_ptr<const Dataset> OpenIfSame(RunConfig config, const DataDescription& record) {
+  FindNextTo(config.data, config.format);
+  const DataFormat& format = config.format;
+  const auto there = [](const std::string& path) { return path.empty() || Exists(path); };
+  const bool lists = !format.held_out.empty() || !format.clusters.empty() ||
+                     !format.valid_data.empty() || !format.test_data.empty();
+  if (!lists || record.fingerprint.empty() || !there(format.held_out) || !there(format.clusters) ||
+      !there(format.valid_data) || !there(format.test_data))
+    return nullptr;
+  try {
+    std::shared_ptr<const Dataset> data = OpenData(config);
+    return data->Fingerprint() == record.fingerprint ? data : nullptr;
+  } catch (const Error&) {  // names that other data does not have
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 void CheckDataGiven(const RunConfig& config) {
@@ -117,7 +144,8 @@ std::optional<int32_t> StartToken(const RunConfig& config, const Vocabulary& voc
 
 void UseCopies(const std::string& folder, DataFormat& format) {
   for (const auto& [path, name] : {std::pair(&format.tokenizer, models::kTokenizerName),
-                                   std::pair(&format.held_out, models::kHeldOutName)}) {
+                                   std::pair(&format.held_out, models::kHeldOutName),
+                                   std::pair(&format.clusters, models::kClustersName)}) {
     const fs::path copy = fs::path(folder) / name;
     if (!path->empty() && Exists(copy)) *path = copy.string();
   }
@@ -129,11 +157,11 @@ std::shared_ptr<const Dataset> FindData(const RunConfig& config, const std::stri
   UseCopies(folder, own.format);
   if (!hint.empty()) {
     own.data = hint;
-    const std::string list = own.format.held_out;
-    own.format.held_out.clear();
-    std::shared_ptr<const Dataset> data = OpenData(own);
-    if (list.empty() || record.content.empty() || data->Content() != record.content) return data;
-    own.format.held_out = list;
+    if (auto same = OpenIfSame(own, record)) return same;
+    // Other data: what divides the run's own does not fit it.
+    const DataFormat whole = own.format.Undivided();
+    own.format.held_out = own.format.clusters = own.format.valid_data = own.format.test_data = "";
+    if (own.format.split_by > SplitRule::kBlocks) own.format.split_by = whole.split_by;
     return OpenData(own);
   }
   std::vector<std::string> places = {own.data};
@@ -143,6 +171,7 @@ std::shared_ptr<const Dataset> FindData(const RunConfig& config, const std::stri
   for (const std::string& place : places) {
     if (!IsTask(place) && !Exists(place) && place.find(',') == std::string::npos) continue;
     own.data = place;
+    FindNextTo(place, own.format);
     std::shared_ptr<const Dataset> data = OpenData(own);
     if (record.fingerprint.empty() || data->Fingerprint() == record.fingerprint) return data;
     if (first == nullptr) first = std::move(data);

@@ -75,11 +75,13 @@ double RunFolder::Seconds() const {
 }
 
 std::vector<std::string> FilesOf(const RunConfig& config, const std::string& folder) {
-  std::vector<std::string> files = {config.format.tokenizer, config.format.held_out};
+  std::vector<std::string> files = {config.format.tokenizer, config.format.held_out,
+                                    config.format.clusters,  config.format.valid_data,
+                                    config.format.test_data, config.init};
   if (!config.data.starts_with("task:")) files.push_back(config.data);
   for (const std::string_view name :
        {models::kConfigName, models::kLastName, models::kBestName, models::kLogName,
-        models::kTokenizerName, models::kHeldOutName})
+        models::kTokenizerName, models::kHeldOutName, models::kClustersName})
     files.push_back((std::filesystem::path(folder) / name).string());
   return files;
 }

@@ -30,32 +30,41 @@ Json OmegaConfig(const ModelConfig& config) {
   return json;
 }
 
-// The path of a run's data, as it was given or as it is seen from the run's folder.
+// The path of a run's data as it is seen from the run's folder, or as it was given.
 std::string FindSource(const RunConfig& config, const DataDescription& record,
                        const std::filesystem::path& folder) {
   std::error_code ignored;
-  if (record.from_here.empty() || std::filesystem::exists(config.data, ignored)) return config.data;
-  return (folder / record.from_here).lexically_normal().string();
+  const std::filesystem::path from_here = folder / record.from_here;
+  if (record.from_here.empty() || !std::filesystem::exists(from_here, ignored)) return config.data;
+  return from_here.lexically_normal().string();
+}
+
+// Sequences that a run has read after `steps` steps.
+int64_t SequencesRead(const TrainConfig& training, const Json& state) {
+  if (!state.is_object() || !state.contains("step") || !state["step"].is_number_unsigned())
+    return 0;
+  const auto steps = static_cast<int64_t>(
+      std::min(state["step"].get<uint64_t>(), static_cast<uint64_t>(training.steps)));
+  const double sequences = (static_cast<double>(training.first_batch) +
+                            static_cast<double>(steps) * static_cast<double>(training.accumulate)) *
+                           static_cast<double>(training.batch);
+  return sequences < 0x1p40 ? static_cast<int64_t>(sequences) : 0;
 }
 
 }  // namespace
 
 StartingPoint OpenStart(const std::string& path) {
-  const auto checkpoint = models::OpenCheckpoint(path);
-  StartingPoint start{.path = checkpoint->name()};
-  ReadRunConfig(checkpoint->info().config, start.path, start.config);
-  const std::filesystem::path folder = std::filesystem::path(start.path).parent_path();
+  StartingPoint start{.checkpoint = models::OpenCheckpoint(path)};
+  const std::string& name = start.checkpoint->name();
+  ReadRunConfig(start.checkpoint->info().config, name, start.config);
+  const std::filesystem::path folder = std::filesystem::path(name).parent_path();
   UseCopies(folder.string(), start.config.format);
-  const Json state = ParseJson(checkpoint->info().state);
+  const Json state = ParseJson(start.checkpoint->info().state);
   const DataDescription record = DataDescription::FromJson(state);
   start.vocabulary = record.vocabulary;
+  start.fingerprint = record.fingerprint;
   if (!start.config.data.empty()) start.data = FindSource(start.config, record, folder);
-  if (state.is_object() && state.contains("step") && state["step"].is_number_unsigned()) {
-    const TrainConfig& training = start.config.training;
-    start.batches = training.first_batch +
-                    std::min(state["step"].get<int64_t>(), training.steps) * training.accumulate;
-  }
-  start.network = checkpoint->MakeNetwork();
+  start.sequences = SequencesRead(start.config.training, state);
   return start;
 }
 
@@ -91,13 +100,22 @@ StartReport CarryOver(const models::Network& from, models::Network& to, const Co
   return report;
 }
 
-void CheckVocabulary(const StartingPoint& start, const Dataset& data) {
-  if (start.vocabulary.empty() || data.vocabulary() == nullptr ||
-      start.vocabulary == data.vocabulary()->Fingerprint())
-    return;
-  Throw(ErrorCode::kInvalidOption, "init", "'{}' was trained with another vocabulary ({}, not {})",
-        Printable(start.path), Printable(start.vocabulary),
-        Printable(data.vocabulary()->Fingerprint()));
+void CheckData(const StartingPoint& start, const RunConfig& config, const Dataset& data) {
+  const std::string path = Printable(start.checkpoint->name());
+  if (!start.vocabulary.empty() && data.vocabulary() != nullptr &&
+      start.vocabulary != data.vocabulary()->Fingerprint()) {
+    Throw(ErrorCode::kInvalidOption, "init",
+          "'{}' was trained with another vocabulary ({}, not {})", path,
+          Printable(start.vocabulary), Printable(data.vocabulary()->Fingerprint()));
+  }
+  const bool same = start.fingerprint.empty() ? start.config.data == config.data  // a task
+                                              : start.fingerprint == data.Fingerprint();
+  if (config.training.first_batch > 0 && !start.config.data.empty() && !same) {
+    Throw(ErrorCode::kInvalidData, Printable(config.data),
+          "is not what '{}' was trained on, or has changed, and its order cannot be continued: "
+          "expected the same data, or other data by its name (--data)",
+          path);
+  }
 }
 
 }  // namespace favor::train

@@ -6,18 +6,19 @@
 #include <string>
 
 #include "favor/train.h"
+#include "models/checkpoint.h"
 #include "models/network.h"
 
 namespace favor::train {
 
 // What a checkpoint gives to a run that starts from it.
 struct StartingPoint {
-  std::string path;        // of the checkpoint
-  RunConfig config;        // of its run; only `model` if it holds nothing else
-  std::string vocabulary;  // fingerprint; empty if unknown
-  std::string data;        // its data, as seen from here; empty if there is none
-  int64_t batches = 0;     // of the data that were read before
-  std::unique_ptr<models::Network> network;
+  std::unique_ptr<models::Checkpoint> checkpoint;
+  RunConfig config;         // of its run; only `model` if it holds nothing else
+  std::string vocabulary;   // fingerprint; empty if unknown
+  std::string data;         // its data, as seen from here; empty if there is none
+  std::string fingerprint;  // of the data
+  int64_t sequences = 0;    // of the data that were read before
 };
 // Reads a checkpoint or the folder of a run. Throws kIo or kInvalidData.
 StartingPoint OpenStart(const std::string& path);
@@ -27,8 +28,9 @@ StartingPoint OpenStart(const std::string& path);
 // there are none. Keeps ω if all that uses it is the same.
 StartReport CarryOver(const models::Network& from, models::Network& to, const Context& context);
 
-// Throws kInvalidOption if the tokens of the data do not stand for what the model learned.
-void CheckVocabulary(const StartingPoint& start, const Dataset& data);
+// Throws kInvalidOption if the tokens of the data do not stand for what the model learned, and
+// kInvalidData if its order is to be continued (`first_batch`), but it is not the same data.
+void CheckData(const StartingPoint& start, const RunConfig& config, const Dataset& data);
 
 }  // namespace favor::train
 

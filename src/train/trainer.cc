@@ -125,6 +125,9 @@ Trainer::Trainer(const RunConfig& config, const Context& context,
   CheckName("data", config.data);
   CheckName("tokenizer", config.format.tokenizer);
   CheckName("held_out", config.format.held_out);
+  CheckName("clusters", config.format.clusters);
+  CheckName("valid_data", config.format.valid_data);
+  CheckName("test_data", config.format.test_data);
   CheckName("init", config.init);
   if (data == nullptr && (!config.data.empty() || config.model.vocab == 0)) data = OpenData(config);
   impl_ = std::make_unique<Impl>(config, context, std::move(data));

@@ -76,11 +76,16 @@ TEST_F(EmbedCommand, BadInputIsOneLine) {
   expect({"--data", two, "--out", dir_ / "out.txt"}, "ends in .npy or .safetensors");
   expect({"--data", two, "--out", dir_ / "out.npy", "--layer", "2"},
          "expected 0 (the embedding) to 1");
-  expect({"--data", two, "--out", dir_ / "out.npy", "--length", "1"}, "at least 2");
   expect({"--data", dir_ / "none.fasta", "--out", dir_ / "out.npy"}, "none.fasta");
   WriteText(dir_ / "twins.fasta", ">x\nMK\n>x\nWW\n");
   expect({"--data", dir_ / "twins.fasta", "--out", dir_ / "out.safetensors", "--pool", "none"},
-         "two records have the name 'x'");
+         "a record has the name 'x', like another one");
+  WriteText(dir_ / "odd.fasta", ">__metadata__\nMK\n");
+  expect({"--data", dir_ / "odd.fasta", "--out", dir_ / "out.safetensors", "--pool", "none"},
+         "has for itself");
+  WriteText(dir_ / "odd.fasta", ">\xff\xfe\nMK\n");
+  expect({"--data", dir_ / "odd.fasta", "--out", dir_ / "out.safetensors"}, "is not UTF-8");
+  expect({"--data", two, "--out", dir_ / "out.npy", "--windows"}, "expected text");
   WriteText(dir_ / "bad.fasta", ">x\nMK\n>y\n12\n");
   expect({"--data", dir_ / "bad.fasta", "--out", dir_ / "out.npy"}, "line 4");
 }

@@ -320,5 +320,57 @@ TEST_F(RunData, AModelAloneIsNotARun) {
               "holds only a model, not what its tokens stand for");
 }
 
+// Runs keep the clusters, find files of splits next to the data, and know their data by a hint.
+TEST_F(RunData, DividedByClustersOrFiles) {
+  fs::create_directories(dir_ / "work");
+  const std::string fasta = Fasta(kAminoAcids, 120, 20);
+  WriteText(dir_ / "work/p.fasta", fasta);
+  WriteText(dir_ / "work/v.fasta", ">v\n" + Letters(kAminoAcids, 500, 20) + "\n");
+  std::string clusters;
+  for (int i = 0; i < 120; ++i) clusters += fmt::format("r{}\tr{}\n", i / 3, i);
+  WriteText(dir_ / "work/c.tsv", clusters);
+  const auto train = [&](const std::string& out, const std::string& option,
+                         const std::string& file) {
+    run_ = dir_ / "work/" + out;
+    const ToolResult result = RunFrom(
+        dir_ / "work", Words({"--data", "p.fasta", option, file, "--length", "16", "--out", out}));
+    EXPECT_EQ(result.status, 0) << result.err;
+  };
+  train("by-clusters", "--clusters", "c.tsv");
+  const double loss = Eval({"--split", "valid"})["loss"].get<double>();
+  EXPECT_EQ(ReadText(run_ + "/clusters.txt"), clusters);
+  EXPECT_EQ(Json::parse(ReadText(run_ + "/config.json"))["format"]["split_by"], "clusters");
+  fs::remove(dir_ / "work/c.tsv");
+  fs::rename(dir_ / "work/p.fasta", dir_ / "moved.fasta");
+  const Json moved = Eval({"--split", "valid", "--data", dir_ / "moved.fasta"});
+  EXPECT_EQ(moved["loss"].get<double>(), loss);
+  EXPECT_TRUE(moved["own_data"].get<bool>());
+  // Other data has other names: it is evaluated as a whole.
+  WriteText(dir_ / "other.fasta", ">x\n" + Letters(kAminoAcids, 9, 20) + "\n");
+  EXPECT_FALSE(Eval({"--data", dir_ / "other.fasta"})["own_data"].get<bool>());
+
+  fs::rename(dir_ / "moved.fasta", dir_ / "work/p.fasta");
+  train("by-files", "--valid-data", "v.fasta");
+  const Json valid = Eval({"--split", "valid"});
+  EXPECT_EQ(valid["tokens"].get<int>(), 16);  // one record, clipped
+  const ToolResult again =
+      RunFrom(dir_ / "work", {"train", "--out", "by-files", "--resume", "--quiet", "--no-report"});
+  EXPECT_EQ(again.status, 0) << again.err;
+  // What starts from it with the same data is divided in the same way, with other data anew.
+  const ToolResult longer = RunFrom(
+      dir_ / "work",
+      {"train", "--init", "by-files", "--out", "longer", "--steps", "1", "--quiet", "--no-report"});
+  EXPECT_EQ(longer.status, 0) << longer.err;
+  EXPECT_EQ(Json::parse(ReadText(dir_ / "work/longer/config.json"))["format"]["valid_data"],
+            "v.fasta");
+  WriteText(dir_ / "work/q.fasta", Fasta("ACDEFGHIKL", 120, 20));
+  const ToolResult tuned =
+      RunFrom(dir_ / "work", {"train", "--init", "by-files", "--data", "q.fasta", "--out", "tuned",
+                              "--steps", "1", "--quiet", "--no-report"});
+  EXPECT_EQ(tuned.status, 0) << tuned.err;
+  EXPECT_FALSE(
+      Json::parse(ReadText(dir_ / "work/tuned/config.json"))["format"].contains("valid_data"));
+}
+
 }  // namespace
 }  // namespace favor

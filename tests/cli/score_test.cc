@@ -95,6 +95,31 @@ TEST_F(ScoreCommand, PrintsARowForEachPosition) {
   EXPECT_NEAR(sum, std::stod(Cells(whole.out)[1][3]), 1e-5);
 }
 
+// Names come back whole, however long; control characters are escaped.
+TEST_F(ScoreCommand, NamesAreWhole) {
+  TrainProteins();
+  const std::string name(200, 'n');
+  WriteText(dir_ / "long.fasta", ">" + name + "1\nMK\n>" + name + "2\x01\nMK\n");
+  const ToolResult result = Score({"--data", dir_ / "long.fasta", "--quiet"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(Cells(result.out)[1][0], name + "1");
+  EXPECT_EQ(Cells(result.out)[2][0], name + "2\\x01");
+}
+
+// A difference of parts is said to be one.
+TEST_F(ScoreCommand, AClippedWildTypeIsMentioned) {
+  TrainProteins();
+  WriteText(dir_ / "wild.fasta", ">w\nMKTAYMKTAYMKTAYMKTAY\n");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--mutations", "K2R"}, {"--compare", data_}}) {
+    std::vector<std::string> all = {"--data", dir_ / "wild.fasta", "--quiet"};
+    all.insert(all.end(), words.begin(), words.end());
+    const ToolResult result = Score(all);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_NE(result.err.find("w: 1 of 1 records are longer"), std::string::npos) << result.err;
+  }
+}
+
 TEST_F(ScoreCommand, EncodersSayWhatItCosts) {
   TrainProteins({"--task", "masked"});
   WriteText(dir_ / "one.fasta", ">x\nMKTAYIAK\n>y\nWWW\n");
@@ -154,7 +179,10 @@ TEST_F(ScoreCommand, BadInputIsOneLine) {
   expect({"--data", dir_ / "wild.fasta", "--heat-map", dir_ / "out.svg"}, "--mutations all");
   expect({"--data", dir_ / "wild.fasta", "--record", "w"}, "--mutations or --compare");
   expect({"--data", data_, "--mutations", "all"}, "is not the only one");
-  expect({"--data", dir_ / "wild.fasta", "--layout", "join"}, "expected clip or crop");
+  expect({"--data", dir_ / "wild.fasta", "--layout", "join"}, "join");
+  expect({"--data", dir_ / "wild.fasta", "--every", "4"}, "expected an encoder");
+  expect({"--data", dir_ / "wild.fasta", "--windows"}, "expected text");
+  expect({"--data", "-", "--compare", "-"}, "it for one of them");
   expect({"--data", data_, "--record", "p19", "--mutations", "all"}, "beyond the length of 12");
 }
 

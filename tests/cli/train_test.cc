@@ -441,6 +441,9 @@ TEST_F(TrainFixture, StartsFromAnotherRun) {
   EXPECT_EQ(config()["training"]["seed"], 4);
   const int64_t read = config()["training"]["first_batch"].get<int64_t>();
   EXPECT_TRUE(read == 4 || read == 8 || read == 12) << read;  // the best of three evaluations
+  // Twice as many sequences at a time: half as many batches were read.
+  tune("wider", {"--batch", "8"});
+  EXPECT_EQ(config()["training"]["first_batch"].get<int64_t>(), (read + 1) / 2);
   const auto linear = tune("linear", {"--attention", "linear", "--seed", "5", "--freeze", "1"});
   EXPECT_NE(linear["start"]["loss"], linear["start"]["own_loss"]);
   EXPECT_EQ(config()["init"], first);
@@ -465,7 +468,7 @@ TEST_F(TrainFixture, RefusesToStartFromWhatDoesNotFit) {
   };
   expect({"--width", "32"}, "init: embedding.weight is");
   expect({"--freeze", "2"}, "expected 0 to 1");
-  expect({"--data", "task:copy,length=6,symbols=9"}, "vocab");
+  expect({"--data", "task:copy,length=6,symbols=9"}, "init: ");
   WriteText(dir_ / "broken.safetensors", "no");
   const ToolResult broken =
       RunTool({"train", "--init", dir_ / "broken.safetensors", "--out", dir_ / "out"});

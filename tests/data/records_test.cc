@@ -67,6 +67,26 @@ TEST_F(Records, OfTextAreLinesAfterALineEnd) {
   EXPECT_EQ(all[3].name, "4");
 }
 
+TEST_F(Records, LinesEndWithTheirFile) {
+  WriteText(dir_ / "a.txt", "one\nno end");
+  WriteText(dir_ / "b.txt", "two\n");
+  const std::vector<Record> all = Read((dir_ / "a.txt") + "," + (dir_ / "b.txt"));
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(Text(all[1]), "\nno end\n");
+  EXPECT_EQ(Text(all[2]), "\ntwo\n");
+  EXPECT_EQ(all[2].name, "3");
+}
+
+// Letters are judged over the whole file, once.
+TEST_F(Records, FewLettersAreNotJudged) {
+  std::string bases;
+  for (int i = 0; i < 15; ++i) bases += "ACGT";
+  WriteText(dir_ / "x.fasta", ">a\n" + bases + "\n");
+  EXPECT_EQ(Read(dir_ / "x.fasta").size(), 1u);
+  WriteText(dir_ / "x.fasta", ">a\n" + bases + bases + "\n>b\nMKTAYIWWW\n");
+  EXPECT_EQ(Read(dir_ / "x.fasta").size(), 2u);
+}
+
 // Longer than what is read at a time, and lines around its ends.
 TEST_F(Records, OfLongText) {
   std::string text;
@@ -131,9 +151,6 @@ TEST_F(Records, RefusesWhatItCannotRead) {
   WriteText(dir_ / "x.txt", "");
   ExpectRefused(dir_ / "x.txt", "holds no text");
   ExpectRefused(dir_ / "x.txt", "holds no text", {.window = 4});
-  WriteText(dir_ / "y.txt", std::string("a\0b", 3));
-  ExpectRefused(dir_ / "y.txt", "binary", {.any_bytes = false});
-  EXPECT_EQ(Read(dir_ / "y.txt").size(), 1u);
 }
 
 }  // namespace

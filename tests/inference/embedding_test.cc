@@ -102,11 +102,11 @@ TEST_F(EmbeddingTest, RowsOfTokensByHand) {
     ASSERT_EQ(all[0].rows.shape(), (Shape{14, 16}));
     ASSERT_EQ(all[1].rows.shape(), (Shape{3, 16}));
     Tokens first = {kBegin};
-    first.insert(first.end(), tokens.begin(), tokens.begin() + 9);
+    first.insert(first.end(), tokens.begin(), tokens.begin() + 10);
     const Tensor one = Hidden(trained, first, layer),
-                 two = Hidden(trained, Tokens(tokens.begin() + 9, tokens.end()), layer);
-    for (int64_t i = 0; i < 9; ++i) ExpectRow(all[0].rows, i, one, i + 1);
-    for (int64_t i = 9; i < 14; ++i) ExpectRow(all[0].rows, i, two, i - 9);
+                 two = Hidden(trained, Tokens(tokens.begin() + 10, tokens.end()), layer);
+    for (int64_t i = 0; i < 10; ++i) ExpectRow(all[0].rows, i, one, i + 1);
+    for (int64_t i = 10; i < 14; ++i) ExpectRow(all[0].rows, i, two, i - 10);
   }
 }
 
@@ -123,8 +123,7 @@ TEST_F(EmbeddingTest, PoolsAreOfTheRowsOfTokens) {
       const Tensor& rows = none[record].rows;
       const int64_t count = rows.shape()[0];
       EXPECT_EQ(mean[record].record.name, fmt::format("p{}", record));
-      // Clipped at ten, of which a decoder's start takes one.
-      EXPECT_EQ(count, std::min<int64_t>(causal ? 9 : 10, 3 + static_cast<int64_t>(record)));
+      EXPECT_EQ(count, std::min<int64_t>(10, 3 + static_cast<int64_t>(record)));
       for (int64_t i = 0; i < 16; ++i) {
         double sum = 0;
         float largest = -1e30f;
@@ -172,15 +171,44 @@ TEST_F(EmbeddingTest, WorkIsCountedBefore) {
   const EmbedWork pooled = count({});
   EXPECT_EQ(pooled.records, 2);
   EXPECT_EQ(pooled.rows, 2);
-  EXPECT_EQ(pooled.tokens, 9 + 3);
+  EXPECT_EQ(pooled.tokens, 10 + 3);
   EXPECT_EQ(pooled.clipped, 1);
-  EXPECT_EQ(pooled.left_out, 3);
+  EXPECT_EQ(pooled.left_out, 2);
   const EmbedWork each = count({.pooling = Pooling::kNone, .layout = Layout::kCrop});
   EXPECT_EQ(each.rows, 15);
   EXPECT_EQ(each.left_out, 0);
   EXPECT_THROW(count({.layer = 3}), Error);
-  EXPECT_THROW(count({.length = 1}), Error);
-  EXPECT_EQ(count({.length = 1, .layout = Layout::kCrop}).tokens, 15);
+  EXPECT_EQ(count({.length = 1}).tokens, 2);
+}
+
+// With as many learned positions as tokens, a decoder's start takes one of them.
+TEST_F(EmbeddingTest, LearnedPositionsLeaveNoRoomForTheStart) {
+  RunConfig run = SmallTrainedConfig(dir_ / "p.fasta");
+  run.model.positions = Positions::kLearned;
+  const TrainedModel trained = TrainSmall(run, dir_);
+  WriteText(dir_ / "some.fasta", ">x\n" + RandomSequence(1, 10) + "\n");
+  const auto count = [&](const EmbedOptions& options) {
+    return CountWork(trained, *OpenRecordsFor(trained, dir_ / "some.fasta"), options);
+  };
+  EXPECT_EQ(count({}).tokens, 9);
+  EXPECT_EQ(count({}).left_out, 1);
+  EXPECT_EQ(count({.length = 8}).tokens, 8);
+  EXPECT_EQ(Of(trained, dir_ / "some.fasta", {.pooling = Pooling::kNone})[0].rows.shape(),
+            (Shape{9, 16}));
+}
+
+// Pieces come by length: the last one, the shortest, still gives the last row.
+TEST_F(EmbeddingTest, TheLastOfManyPieces) {
+  const TrainedModel trained = Trained();
+  WriteText(dir_ / "some.fasta", ">x\n" + RandomSequence(1, 47) + "\n>y\nMKT\n");
+  const auto of = [&](Pooling pooling) {
+    return Of(trained, dir_ / "some.fasta",
+              {.pooling = pooling, .batch = 2, .layout = Layout::kCrop});
+  };
+  const auto each = of(Pooling::kNone), last = of(Pooling::kLast);
+  ASSERT_EQ(each[0].rows.shape(), (Shape{47, 16}));
+  ExpectRow(last[0].rows, 0, each[0].rows, 46);
+  ExpectRow(last[1].rows, 0, each[1].rows, 2);
 }
 
 }  // namespace

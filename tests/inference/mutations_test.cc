@@ -48,14 +48,14 @@ TEST_F(MutationsTest, VariantsAreRead) {
   ASSERT_EQ(variants[1].substitutions.size(), 2u);
   EXPECT_EQ(variants[1].substitutions[1].place, 4);
   for (const std::string text : {"", "M1", "MA", "M1A,", "1A", "M1.5A", "M+1A", "M1AA"})
-    ExpectRefused(trained, wild, text, "expected a letter, its position");
+    ExpectRefused(trained, wild, text, "expected a letter of the alphabet");
   ExpectRefused(trained, wild, "M0A", "positions 1 to 5");
   ExpectRefused(trained, wild, "M6A", "positions 1 to 5");
-  ExpectRefused(trained, wild, "M99999999999999999999A", "expected a letter");
+  ExpectRefused(trained, wild, "M99999999999999999999A", "expected a letter of the alphabet");
   ExpectRefused(trained, wild, "K1A", "position 1 of 'w' is M");
   ExpectRefused(trained, wild, "M1M", "expected another letter");
   ExpectRefused(trained, wild, "M1A:M1C", "expected different positions");
-  ExpectRefused(trained, wild, "M1J", "expected letters of the protein alphabet");
+  ExpectRefused(trained, wild, "M1A,M1J", "given 'M1J'");
 }
 
 // Letters that stand for several are replaced, but replace none.

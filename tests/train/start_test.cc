@@ -112,9 +112,9 @@ TEST_F(StartTest, FrozenLayersKeepTheirWeights) {
   RunConfig run = SmallRun();
   run.training.clip = 0;
   run.model.layers = 2;
-  run.model.tied = false;
-  for (const bool recompute : {false, true}) {
-    run.training.recompute = recompute;
+  for (const bool tied : {false, true}) {
+    run.model.tied = tied;
+    run.training.recompute = tied;
     run.training.freeze = 0;
     Trainer all(run, context_);
     const auto first = Values(all.model());
@@ -207,6 +207,37 @@ TEST_F(InitTest, AStoppedRunContinuesWithoutWhatItStartedFrom) {
     for (const std::string name : {"last.safetensors", "best.safetensors", "config.json"})
       EXPECT_EQ(ReadText(out + "/" + name), ReadText(dir_ / ("whole/" + name))) << name;
   }
+}
+
+// An evaluation of the start that was done is not done again: patience is not used up.
+TEST_F(InitTest, TheStartIsEvaluatedOnce) {
+  RunConfig run = Tuned();
+  run.training.patience = 1;
+  run.training.learning_rate = 0;
+  run.training.eval_every = 0;
+  int calls = 0;
+  const TrainOptions stopping{
+      .out = dir_ / "stopped", .quiet = true, .stop = [&] { return ++calls == 1; }};
+  EXPECT_TRUE(Train(run, stopping, context_).start.has_value());
+  const TrainResult rest =
+      Train(run, {.out = dir_ / "stopped", .resume = true, .quiet = true}, context_);
+  EXPECT_EQ(rest.steps, 12);
+  EXPECT_FALSE(rest.start.has_value());
+  const std::string log = ReadText(dir_ / "stopped/log.jsonl");
+  EXPECT_EQ(log.find("\"step\":0,"), log.rfind("\"step\":0,"));
+}
+
+// A run that continues another's order of the data needs that data.
+TEST_F(InitTest, OtherDataIsNotContinued) {
+  RunConfig run = Tuned();
+  run.model.positions = Positions::kRotary;
+  run.data = "task:copy,length=6,symbols=5";
+  run.training.first_batch = 3;
+  EXPECT_NO_THROW(Train(run, {.out = dir_ / "same", .quiet = true}, context_));
+  run.data = "task:copy,length=4,symbols=5";
+  EXPECT_THROW(Train(run, {.out = dir_ / "other", .quiet = true}, context_), Error);
+  run.training.first_batch = 0;
+  EXPECT_NO_THROW(Train(run, {.out = dir_ / "other", .quiet = true}, context_));
 }
 
 TEST_F(InitTest, WhatDoesNotFitIsRefusedBeforeTheFolderExists) {

@@ -2,15 +2,18 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/context_options.h"
 #include "cli/files.h"
+#include "cli/sequence_options.h"
 #include "cli/text_output.h"
 #include "core/error_text.h"
 #include "core/json.h"
 #include "core/notice.h"
 #include "core/progress.h"
+#include "core/utf8.h"
 #include "favor/embedding.h"
 #include "favor/likelihood.h"
 #include "io/npy_writer.h"
@@ -45,13 +48,12 @@ class NpyOutput {
     const Tensor& rows = embedding.rows;
     array_.Write(
         std::as_bytes(std::span(rows.Data<float>(), static_cast<size_t>(rows.shape().Elements()))));
-    table_.Write(
-        fmt::format("{}\t{}\t{}\n", Printable(embedding.record.name), rows_, rows.shape()[0]));
+    table_.Write(fmt::format("{}\t{}\t{}\n", Cell(embedding.record.name), rows_, rows.shape()[0]));
     rows_ += rows.shape()[0];
   }
   void Finish() {
-    array_.Commit();
     table_.Finish();
+    array_.Commit();
   }
 
  private:
@@ -74,17 +76,12 @@ class SafetensorsOutput {
       names_.push_back(name);
       return;
     }
-    if (contents_.entries.contains(name)) {
-      Throw(ErrorCode::kInvalidData, "embed",
-            "two records have the name '{}', expected different ones for safetensors",
-            Printable(name));
-    }
     contents_.Add(name, {rows.shape()[0], width_}, std::move(values));
   }
   void Finish() {
     if (pooling_ != Pooling::kNone) {
       contents_.Add("embeddings", {static_cast<int64_t>(names_.size()), width_}, std::move(all_));
-      contents_.metadata["ids"] = Json(names_).dump(-1, ' ', false, Json::error_handler_t::replace);
+      contents_.metadata["ids"] = Json(names_).dump();
     }
     io::WriteSafetensors(path_, contents_);
   }
@@ -97,6 +94,25 @@ class SafetensorsOutput {
   std::vector<std::string> names_;
   io::Safetensors contents_;
 };
+
+// safetensors has names in JSON: throws if a record's cannot be one of them.
+void CheckNames(RecordReader& reader, Pooling pooling) {
+  std::set<std::string> names;
+  reader.Rewind();
+  for (Record record; reader.Next(record);) {
+    const std::string& name = record.name;
+    const auto refuse = [&](std::string_view why) {
+      Throw(ErrorCode::kInvalidData, "embed", "a record has the name '{}', {} (.npy takes it)",
+            Printable(name), why);
+    };
+    if (Utf8Prefix(name) != name.size()) refuse("which is not UTF-8, as safetensors needs it");
+    if (pooling != Pooling::kNone) continue;
+    if (name == "__metadata__") refuse("which safetensors has for itself");
+    if (!names.insert(name).second)
+      refuse("like another one, and safetensors needs different ones");
+  }
+  reader.Rewind();
+}
 
 template <class Output>
 void Write(Output output, const Arguments& a, const TrainedModel& trained, RecordReader& reader,
@@ -120,14 +136,17 @@ void Run(Arguments& a) {
   CheckFiles("embed", {a.out, safetensors ? "" : TablePath(a.out)}, {a.data});
   if (a.layer >= 0) a.embed.layer = a.layer;
   const TrainedModel trained = LoadTrained(a.model);
-  const int64_t length = a.embed.length == 0 ? trained.config.training.length : a.embed.length;
-  const auto reader = OpenRecordsFor(trained, a.data, a.windows ? length : 0);
+  const auto reader =
+      OpenRecordsFor(trained, a.data, WindowOf("embed", a.windows, a.embed.length, trained));
   const EmbedWork work = CountWork(trained, *reader, a.embed);
+  if (work.rows == 0) Throw(ErrorCode::kInvalidData, Printable(a.data), "holds nothing to embed");
+  if (safetensors) CheckNames(*reader, a.embed.pooling);
   if (work.clipped > 0) {
     Warn(Printable(a.data),
          "{} of {} records are longer than the length of {}: {} of their tokens are not read "
          "(--layout crop reads all, in pieces; --length N reads longer sequences)",
-         work.clipped, work.records, length, work.left_out);
+         work.clipped, work.records,
+         a.embed.length == 0 ? trained.config.training.length : a.embed.length, work.left_out);
   }
   const int64_t width = trained.model.config().width;
   if (safetensors) {
@@ -141,14 +160,7 @@ void Run(Arguments& a) {
 }
 
 void Declare(Options& options, Arguments& a) {
-  options
-      .Path("--model", "PATH", a.model,
-            "A checkpoint, or the folder of a run (its best checkpoint)")
-      .Required();
-  options
-      .Path("--data", "FILE", a.data,
-            "Sequences: FASTA, text or pictures, as the model was trained on; -: standard input")
-      .Required();
+  AddSourceOptions(options, a.model, a.data);
   options
       .Path("--out", "FILE", a.out,
             "An .npy, with a .tsv of ids and rows next to it, or a .safetensors")
@@ -158,16 +170,7 @@ void Declare(Options& options, Arguments& a) {
   options
       .Integer("--layer", {0, 1 << 20}, a.layer, "Rows after this layer; 0: embeddings of tokens")
       .Default("the last");
-  options.Flag("--windows", a.windows,
-               "Text: sequences are windows of the length, as favor eval reads them, not lines");
-  options
-      .Choice("--layout", a.embed.layout,
-              "Records beyond the length: clip leaves the rest out, crop reads it in pieces")
-      .Default("the run's; crop for text and joined records");
-  options.Integer("--length", {1, int64_t{1} << 24}, a.embed.length, "Tokens of a sequence")
-      .Default("the run's");
-  options.Integer("--batch", {1, 1 << 20}, a.embed.batch, "Sequences at a time")
-      .Default("the run's");
+  AddSequenceOptions(options, a.windows, a.embed);
   a.run.AddThreads(options);
   options.Flag("--quiet", a.quiet, "No progress on stderr");
 }

@@ -36,9 +36,7 @@ Subject Open(const Arguments& a, TrainedModel& trained) {
   const bool task = subject.name.starts_with("task:");
   if (!a.data.empty() && !task && a.split.value_or(Split::kAll) == Split::kAll) {
     const DataFormat divided = trained.config.format;
-    DataFormat& whole = trained.config.format;
-    whole.valid = whole.test = 0;
-    whole.split_by = SplitRule::kAuto;
+    trained.config.format = divided.Undivided();
     subject.data = OpenDataOf(trained, a.data);
     subject.own = !trained.content.empty() && subject.data->Content() == trained.content;
     subject.split = Split::kAll;

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/context_options.h"
 #include "cli/files.h"
+#include "cli/sequence_options.h"
 #include "cli/text_output.h"
 #include "core/error_text.h"
 #include "core/notice.h"
@@ -15,6 +17,7 @@
 #include "favor/likelihood.h"
 #include "favor/mutations.h"
 #include "io/atomic_file.h"
+#include "io/input_file.h"
 #include "reports/heat_map.h"
 
 namespace favor::cli {
@@ -49,7 +52,7 @@ class Table {
 
   void Add(const Likelihood& likelihood) {
     const Record& record = likelihood.record;
-    const std::string name = Printable(record.name);
+    const std::string name = Cell(record.name);
     // Tokens of text begin with one that belongs to what is before them.
     const int64_t before = vocabulary_.special().begin ? 0 : 1;
     if (!tokens_) {
@@ -74,30 +77,58 @@ class Table {
   std::optional<double> base_;
 };
 
-// Says what it will cost, and what will be left out.
-void Announce(const Arguments& a, const TrainedModel& trained, const LikelihoodWork& work) {
-  if (work.clipped > 0) {
-    Warn(Printable(a.data),
-         "{} of {} records are longer than the length of {}: {} of their tokens are not scored "
-         "(--layout crop scores all, in pieces; --length N reads longer sequences)",
-         work.clipped, work.records,
-         a.likelihood.length == 0 ? trained.config.training.length : a.likelihood.length,
-         work.left_out);
-  }
-  if (trained.model.config().causal || a.quiet) return;
-  Notice(fmt::format(
-      "score: {} passes over {} sequences, {}\n", work.passes, work.sequences,
-      a.likelihood.every == 0
-          ? "one for each token (--every 16 hides every 16th at once: 16 passes per sequence)"
-          : fmt::format("{} for each", a.likelihood.every)));
+void WarnClipped(const Arguments& a, const TrainedModel& trained, const std::string& source,
+                 const LikelihoodWork& work) {
+  if (work.clipped == 0) return;
+  Warn(Printable(source),
+       "{} of {} records are longer than the length of {}: {} of their tokens are not scored "
+       "(--layout crop scores all, in pieces; --length N reads longer sequences)",
+       work.clipped, work.records,
+       a.likelihood.length == 0 ? trained.config.training.length : a.likelihood.length,
+       work.left_out);
 }
 
-// Scores all records of a reader.
-void ScoreAll(const Arguments& a, const TrainedModel& trained, RecordReader& reader,
-              std::optional<double> base, const Context& context) {
+// Encoders: says what it will cost.
+void SayPasses(const Arguments& a, const TrainedModel& trained, const LikelihoodWork& work) {
+  if (trained.model.config().causal || a.quiet) return;
+  Notice(fmt::format("score: {} passes over {} sequences{}\n", work.passes, work.sequences,
+                     a.likelihood.every == 0 ? ", one for each token (--every 16 hides every 16th "
+                                               "at once: 16 passes per sequence)"
+                                             : ""));
+}
+
+// One record as if it were a file.
+class OneRecord : public RecordReader {
+ public:
+  explicit OneRecord(const Record& record) : record_(record) {}
+  bool Next(Record& record) override {
+    if (std::exchange(read_, true)) return false;
+    record = record_;
+    return true;
+  }
+  void Rewind() override { read_ = false; }
+
+ private:
+  const Record& record_;
+  bool read_ = false;
+};
+
+void WarnClipped(const Arguments& a, const TrainedModel& trained, const Record& record) {
+  OneRecord one(record);
+  WarnClipped(a, trained, record.name, CountWork(trained, one, a.likelihood));
+}
+
+// Scores all records of a source, less the score of `base` if there is one.
+void ScoreAll(const Arguments& a, const TrainedModel& trained, const std::string& source,
+              RecordReader& reader, const Record* base, const Context& context) {
   const LikelihoodWork work = CountWork(trained, reader, a.likelihood);
-  Announce(a, trained, work);
-  Table table(a, trained, base);
+  if (work.targets == 0)
+    Throw(ErrorCode::kInvalidData, Printable(source), "holds nothing to predict");
+  WarnClipped(a, trained, source, work);
+  SayPasses(a, trained, work);
+  std::optional<double> base_sum;
+  if (base != nullptr) base_sum = LikelihoodOf(trained, *base, a.likelihood, context).sum;
+  Table table(a, trained, base_sum);
   Progress progress("score", work.targets, a.quiet || a.out.empty());
   int64_t targets = 0;
   double sum = 0;
@@ -111,13 +142,6 @@ void ScoreAll(const Arguments& a, const TrainedModel& trained, RecordReader& rea
   if (a.quiet) return;
   Notice(fmt::format("score: {} records, {} targets, loss {:.6f}\n", work.records, targets,
                      -sum / static_cast<double>(targets)));
-}
-
-// The log-likelihood of the one record that others are compared with.
-double BaseOf(const Arguments& a, const TrainedModel& trained, RecordReader& reader,
-              const Context& context) {
-  const Record record = ReadOneRecord(reader, a.record.value_or(""));
-  return LikelihoodOf(trained, record, a.likelihood, context).sum;
 }
 
 reports::HeatMap HeatMapOf(const TrainedModel& trained, const Record& wild_type,
@@ -150,6 +174,7 @@ void ScoreMutations(const Arguments& a, const TrainedModel& trained, RecordReade
   const std::vector<double> effects =
       VariantEffects(trained, wild_type, variants, a.likelihood, context,
                      [&](int64_t done) { progress.Update(done); });
+  WarnClipped(a, trained, wild_type);
   TextOutput out(a.out);
   out.Write("variant\tdifference\n");
   for (size_t i = 0; i < variants.size(); ++i)
@@ -173,36 +198,31 @@ void CheckOptions(const Arguments& a) {
   refuse(a.record.has_value() && !mutations && !compare, "--record",
          "it with --mutations or --compare");
   refuse(mutations && a.likelihood.every != 0, "--mutations and --every", "one of them");
+  refuse(mutations && a.windows, "--mutations and --windows", "one of them");
+  refuse(a.data == io::kStandardInput && a.compare == io::kStandardInput,
+         "standard input for --data and --compare", "it for one of them");
   CheckFiles("score", {a.out, a.heat_map}, {a.data, a.compare});
 }
 
 void Run(const Arguments& a) {
   CheckOptions(a);
   const TrainedModel trained = LoadTrained(a.model);
-  const int64_t length =
-      a.likelihood.length == 0 ? trained.config.training.length : a.likelihood.length;
-  const int64_t window = a.windows ? length : 0;
+  if (a.likelihood.every > 0 && trained.model.config().causal)
+    Throw(ErrorCode::kInvalidOption, "score", "given --every for a decoder, expected an encoder");
+  const int64_t window = WindowOf("score", a.windows, a.likelihood.length, trained);
   const auto reader = OpenRecordsFor(trained, a.data, window);
   const Context context = a.run.Make();
   if (a.mutations) return ScoreMutations(a, trained, *reader, context);
-  if (a.compare.empty()) return ScoreAll(a, trained, *reader, std::nullopt, context);
-  const auto others = OpenRecordsFor(trained, a.compare, window);
-  ScoreAll(a, trained, *others, BaseOf(a, trained, *reader, context), context);
+  if (a.compare.empty()) return ScoreAll(a, trained, a.data, *reader, nullptr, context);
+  const Record base = ReadOneRecord(*reader, a.record.value_or(""));
+  WarnClipped(a, trained, base);
+  ScoreAll(a, trained, a.compare, *OpenRecordsFor(trained, a.compare, window), &base, context);
 }
 
 void Declare(Options& options, Arguments& a) {
-  options
-      .Path("--model", "PATH", a.model,
-            "A checkpoint, or the folder of a run (its best checkpoint)")
-      .Required();
-  options
-      .Path("--data", "FILE", a.data,
-            "Sequences: FASTA, text or pictures, as the model was trained on; -: standard input")
-      .Required();
+  AddSourceOptions(options, a.model, a.data);
   options.Path("--out", "FILE.tsv", a.out, "Where the table goes").Default("standard output");
   options.Flag("--positions", a.likelihood.tokens, "A row for each token instead of each sequence");
-  options.Flag("--windows", a.windows,
-               "Text: sequences are windows of the length, as favor eval reads them, not lines");
   options.Path("--compare", "FILE", a.compare,
                "Score the sequences of this file, less the one of --data");
   options
@@ -213,18 +233,11 @@ void Declare(Options& options, Arguments& a) {
   options.Text("--record", a.record, "The record that is mutated or compared with")
       .Default("the only one of --data");
   options.Path("--heat-map", "FILE.svg", a.heat_map, "Draw the effects of all substitutions");
-  options
-      .Choice("--layout", a.likelihood.layout,
-              "Records beyond the length: clip leaves the rest out, crop reads it in pieces")
-      .Default("the run's; crop for text and joined records");
-  options.Integer("--length", {1, int64_t{1} << 24}, a.likelihood.length, "Tokens of a sequence")
-      .Default("the run's");
+  AddSequenceOptions(options, a.windows, a.likelihood);
   options
       .Integer("--every", {1, int64_t{1} << 24}, a.likelihood.every,
                "Encoders: hide every Nth token at once, in N passes per sequence")
       .Default("one pass per token");
-  options.Integer("--batch", {1, 1 << 20}, a.likelihood.batch, "Sequences at a time")
-      .Default("the run's");
   a.run.AddThreads(options);
   options.Flag("--quiet", a.quiet, "No progress on stderr");
 }
