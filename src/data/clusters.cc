@@ -6,6 +6,7 @@
 
 #include "core/error_text.h"
 #include "core/hash.h"
+#include "core/split.h"
 #include "io/byte_stream.h"
 
 namespace favor::data {
@@ -81,9 +82,11 @@ void Clusters::Add(std::string_view member, uint64_t cluster, int64_t line) {
   }
 }
 
-std::optional<uint64_t> Clusters::Of(const std::string& name) const {
-  const auto found = of_.find(HashOfText(name));
-  return found == of_.end() ? std::nullopt : std::optional(found->second);
+std::optional<uint64_t> Clusters::Of(std::string_view name) const {
+  if (const auto found = of_.find(HashOfText(name)); found != of_.end()) return found->second;
+  // mmseqs names a record of UniProt, "sp|P12345|NAME", by its accession.
+  const std::vector<std::string_view> parts = SplitAt(name, '|');
+  return parts.size() == 3 ? Of(parts[1]) : std::nullopt;
 }
 
 }  // namespace favor::data

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 namespace favor::data {
@@ -18,8 +19,8 @@ class Clusters {
   explicit Clusters(const std::string& path);
 
   // A number that the members of a cluster have in common: a hash of the first name that the file
-  // gives to it.
-  std::optional<uint64_t> Of(const std::string& name) const;
+  // gives to it. A record "sp|P12345|NAME" may also be listed as P12345.
+  std::optional<uint64_t> Of(std::string_view name) const;
   int64_t clusters() const { return clusters_; }
   const std::string& path() const { return path_; }
 

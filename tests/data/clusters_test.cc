@@ -37,6 +37,15 @@ TEST_F(ClustersTest, PairsOfARepresentativeAndAMember) {
   }
 }
 
+// mmseqs keeps only the accession of a name of UniProt.
+TEST_F(ClustersTest, AccessionsOfUniProt) {
+  const data::Clusters clusters = Read("Q7X0E5\tQ7X0E5\nQ7X0E5\tW0FSK4\n");
+  EXPECT_TRUE(clusters.Of("tr|W0FSK4|W0FSK4_9FLAV").has_value());
+  EXPECT_EQ(clusters.Of("tr|W0FSK4|W0FSK4_9FLAV"), clusters.Of("sp|Q7X0E5|X"));
+  EXPECT_FALSE(clusters.Of("tr|W0FSK5|W0FSK4").has_value());
+  EXPECT_FALSE(clusters.Of("W0FSK4|x").has_value());
+}
+
 TEST_F(ClustersTest, ListsOfCdHit) {
   const data::Clusters clusters = Read(
       ">Cluster 0\n0\t297aa, >sp|A|X... *\n1\t290aa, >b... at 95.17%\n"

@@ -3,12 +3,15 @@
 #include "data/sentencepiece.h"
 
 #include <gtest/gtest.h>
+
 #include <sentencepiece_trainer.h>
+#include <set>
 
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <set>
 
 #include "core/utf8.h"
 #include "data/sentencepiece_model.h"
@@ -17,6 +20,7 @@
 #include "favor/data.h"
 #include "favor/error.h"
 #include "favor/random.h"
+#include "favor/records.h"
 #include "tests/temp_dir.h"
 
 namespace favor::data {
@@ -287,7 +291,41 @@ TEST_F(SentencePiece, ReadsModelsFromElsewhere) {
     EXPECT_EQ(read("the q"), std::string("the") + (*algorithm == 'w' ? "" : " ") + " ⁇ ");
     EXPECT_NE(read(std::string("the\0 ▁", 8)).find("the"), std::string::npos);
     EXPECT_EQ(read(""), "");
+    // They drop line ends: lines cannot be told apart, windows can.
+    RecordOptions options{.format = {.tokenizer = prefix + ".model"}};
+    EXPECT_NE(ErrorOf([&] { OpenRecords(*dir / "text", options); }).find("expected windows"),
+              std::string::npos);
+    options.window = 7;
+    Record record;
+    EXPECT_TRUE(OpenRecords(*dir / "text", options)->Next(record));
+    EXPECT_EQ(record.tokens.size(), 8u);
   }
+}
+
+// Lines through a model that keeps line ends, and windows that are those of the data.
+TEST_F(SentencePiece, ReadsRecordsThroughAModel) {
+  const std::string text = Words(30000, 6);
+  WriteText(*dir / "records", text);
+  const DataFormat format{.tokenizer = Model(), .valid = 0, .test = 0};
+  const auto vocabulary = OpenSentencePiece(Model());
+  const auto lines = OpenRecords(*dir / "records", {.format = format});
+  std::string joined;
+  for (Record record; lines->Next(record);) {
+    EXPECT_EQ(vocabulary->Decode(std::span(record.tokens).first(1)), "\n");
+    joined += vocabulary->Decode(std::span(record.tokens).subspan(1));
+  }
+  EXPECT_EQ(joined, text.ends_with('\n') ? text : text + "\n");
+  const auto data = OpenData(*dir / "records", {.format = format});
+  std::multiset<std::vector<int32_t>> of_data, of_reader;
+  for (int64_t i = 0; i < data->Batches(Split::kAll, 1, 50); ++i) {
+    Batch batch = data->EvalBatch(Split::kAll, {.index = i, .batch = 1, .length = 50});
+    std::erase(batch.targets, kNoTarget);
+    of_data.insert(batch.targets);
+  }
+  const auto windows = OpenRecords(*dir / "records", {.format = format, .window = 50});
+  for (Record record; windows->Next(record);)
+    of_reader.insert({record.tokens.begin() + 1, record.tokens.end()});
+  EXPECT_EQ(of_reader, of_data);
 }
 
 // The windows of each part, concatenated, are that part, and the parts are the file.
