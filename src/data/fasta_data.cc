@@ -145,12 +145,12 @@ class FastaStore {
           writer.Add(split, record.tokens);
         },
         writer);
-    for (const auto& [path, split] : {std::pair(&format_.valid_data, Split::kValid),
-                                      std::pair(&format_.test_data, Split::kTest)}) {
-      if (path->empty()) continue;
+    for (const Split split : {Split::kValid, Split::kTest}) {
+      const std::string& path = split == Split::kValid ? format_.valid_data : format_.test_data;
+      if (path.empty()) continue;
       int64_t known = 0;
-      const InputFiles files(*path);
-      FastaStore store(*path, files, format_, alphabet_);
+      const InputFiles files(path);
+      FastaStore store(path, files, format_, alphabet_);
       store.Read(
           [&](const FastaRecord& record, uint64_t hash) {
             known += learned.contains(hash) ? 1 : 0;
@@ -158,8 +158,8 @@ class FastaStore {
           },
           writer);
       if (known > 0) {
-        Warn(Printable(*path), "{} of its {} records are also in '{}', which is learned from",
-             known, store.size().records, Printable(path_));
+        Warn(Printable(path), "{} of its {} records are also in '{}', which is learned from", known,
+             store.size().records, Printable(path_));
       }
     }
     return writer;

@@ -91,8 +91,8 @@ TEST_F(Records, FewLettersAreNotJudged) {
 TEST_F(Records, OfLongText) {
   std::string text;
   std::vector<std::string> lines;
-  for (size_t size : {5, 3000000, 0, 1, 1048570, 77}) {
-    lines.emplace_back(size, static_cast<char>('a' + lines.size()));
+  for (const int size : {5, 3000000, 0, 1, 1048570, 77}) {
+    lines.emplace_back(static_cast<size_t>(size), static_cast<char>('a' + std::ssize(lines)));
     text += lines.back() + "\n";
   }
   WriteText(dir_ / "x.txt", text);
