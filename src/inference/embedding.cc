@@ -158,12 +158,7 @@ EmbedWork CountWork(const TrainedModel& trained, RecordReader& reader,
 void Embed(const TrainedModel& trained, RecordReader& reader, const EmbedOptions& options,
            const Context& context, const std::function<void(const Embedding&)>& visit) {
   const Sequences sequences = SequencesOf(trained, options);
-  Group group(trained, options, sequences);
-  for (Record record; reader.Next(record); record = {}) {
-    group.Add(std::move(record));
-    if (group.Full()) group.Finish(context, visit);
-  }
-  group.Finish(context, visit);
+  inference::ReadInGroups(reader, Group(trained, options, sequences), context, visit);
 }
 
 }  // namespace favor

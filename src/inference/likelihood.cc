@@ -190,12 +190,7 @@ void Likelihoods(const TrainedModel& trained, RecordReader& reader,
                  const LikelihoodOptions& options, const Context& context,
                  const std::function<void(const Likelihood&)>& visit) {
   const Sequences sequences = SequencesOf(trained, options);
-  Group group(trained, options, sequences);
-  for (Record record; reader.Next(record); record = {}) {
-    group.Add(std::move(record));
-    if (group.Full()) group.Finish(context, visit);
-  }
-  group.Finish(context, visit);
+  inference::ReadInGroups(reader, Group(trained, options, sequences), context, visit);
 }
 
 Likelihood LikelihoodOf(const TrainedModel& trained, const Record& record,

@@ -8,9 +8,12 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "favor/context.h"
 #include "favor/data.h"
+#include "favor/records.h"
 #include "favor/train.h"
 
 namespace favor::inference {
@@ -87,6 +90,16 @@ void ForEachBatch(std::vector<Item>& items, int64_t batch, const Length& length,
     run(std::span<const Item>(items).subspan(first, std::min(most, items.size() - first)));
 }
 constexpr int64_t kBatchesAtOnce = 16;  // that are sorted together
+
+// Reads all records into a group, which is finished whenever it is full, and at the end.
+template <class Group, class Visit>
+void ReadInGroups(RecordReader& reader, Group group, const Context& context, const Visit& visit) {
+  for (Record record; reader.Next(record); record = {}) {
+    group.Add(std::move(record));
+    if (group.Full()) group.Finish(context, visit);
+  }
+  group.Finish(context, visit);
+}
 
 }  // namespace favor::inference
 
