@@ -95,7 +95,12 @@ TEST_F(MutationsTest, OfAnEncoderByHand) {
   const std::vector<Variant> variants = {{.name = "one", .substitutions = {{3, 7}}},
                                          {.name = "other", .substitutions = {{3, 9}}},
                                          {.name = "two", .substitutions = {{8, 2}, {3, 5}}},
-                                         {.name = "both", .substitutions = {{12, 1}, {9, 0}}}};
+                                         {.name = "both", .substitutions = {{12, 1}, {9, 0}}},
+                                         {.name = "first", .substitutions = {{10, 5}}}};
+  for (const Variant& variant : variants) {
+    for (const Substitution& substitution : variant.substitutions)
+      ASSERT_NE(wild.tokens[static_cast<size_t>(substitution.place)], substitution.to);
+  }
   const auto by_hand = [&](const std::vector<Substitution>& substitutions) {
     double effect = 0;
     for (const Substitution& substitution : substitutions) {
@@ -119,7 +124,7 @@ TEST_F(MutationsTest, OfAnEncoderByHand) {
         VariantEffects(trained, wild, variants, {.batch = batch, .layout = Layout::kCrop}, context_,
                        [&](int64_t done) { last = done; });
     ASSERT_EQ(effects.size(), variants.size());
-    EXPECT_EQ(last, 4);
+    EXPECT_EQ(last, 5);
     for (size_t i = 0; i < variants.size(); ++i)
       EXPECT_NEAR(effects[i], by_hand(variants[i].substitutions), 1e-4) << variants[i].name;
   }

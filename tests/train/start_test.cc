@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -43,6 +44,12 @@ TEST_F(StartTest, AttentionMayChange) {
   EXPECT_TRUE(report.unused.empty());
   EXPECT_FALSE(report.same_omega);
   EXPECT_EQ(Values(linear.model()), Values(exact.model()));
+  EXPECT_EQ(internal::Inside(linear.model()).seed(), 5u);  // of its own ω
+  run.model.features.map = "relu";
+  run.training.seed = 6;
+  Trainer relu(run, context_);
+  EXPECT_FALSE(relu.StartFrom(linear.model()).same_omega);
+  EXPECT_EQ(internal::Inside(relu.model()).seed(), 6u);
   EXPECT_NO_THROW(linear.Step());
 }
 
@@ -139,6 +146,27 @@ TEST_F(StartTest, FrozenLayersKeepTheirWeights) {
   run.model.tied = true;
   run.model.norm = Norm::kPost;
   EXPECT_THROW(Trainer(run, context_), Error);  // nothing is left to learn
+}
+
+// Nothing is computed for them: their gradients are 0.
+TEST_F(StartTest, FrozenLayersHaveNoGradients) {
+  RunConfig run = SmallRun();
+  run.training.freeze = 1;
+  Trainer trainer(run, context_);
+  const std::vector<Batch> batches = {trainer.data().TrainBatch(
+      {.index = 0, .batch = 4, .length = trainer.config().training.length})};
+  trainer.AddGradients(batches, trainer.CountTargets(batches));
+  const float* gradients = trainer.Gradients().Data<float>();
+  int64_t at = 0;
+  for (const auto& [name, value] : trainer.model().Parameters()) {
+    const int64_t count = value.shape().Elements();
+    const bool frozen = name.starts_with("embedding.") || name.starts_with("positions.") ||
+                        name.starts_with("layers.0.");
+    EXPECT_EQ(std::all_of(gradients + at, gradients + at + count, [](float g) { return g == 0; }),
+              frozen)
+        << name;
+    at += (count + 15) / 16 * 16;  // each begins at a multiple of 64 bytes
+  }
 }
 
 TEST_F(StartTest, TheOrderOfTheDataContinues) {
