@@ -38,6 +38,16 @@ std::string AttentionOf(const Subject& subject) {
   return models::AttentionText(subject.run.config.model);
 }
 
+// How a run began, if not from weights that were drawn.
+std::string StartOf(const RunConfig& config) {
+  if (config.init.empty()) return "";
+  return fmt::format(", starting from the weights of {}{}", Printable(config.init),
+                     config.training.freeze > 0
+                         ? fmt::format(", of which the embedding and the first {} layers were kept",
+                                       config.training.freeze)
+                         : "");
+}
+
 class Page {
  public:
   Page(const RunReportOptions& options, const Context& context, Json& results)
@@ -83,7 +93,7 @@ class Page {
       const int64_t tokens = subject->run.steps.empty() ? 0 : subject->run.steps.back().tokens;
       report_.AddText(fmt::format(
           "{}: {} with {}, {} layers of width {}, {:.3g} million parameters, trained for {} steps "
-          "on {:.3g} million tokens of {} ({}). The figures are those of its checkpoint of step "
+          "on {:.3g} million tokens of {} ({}){}. The figures are those of its checkpoint of step "
           "{}.",
           subject->run.Name(),
           model.classes > 0 ? "a classifier"
@@ -93,7 +103,7 @@ class Page {
           static_cast<double>(subject->trained.model.ParameterCount()) / 1e6,
           subject->run.steps.empty() ? 0 : subject->run.steps.back().step,
           static_cast<double>(tokens) / 1e6, Printable(config.data), Name(config.task),
-          subject->trained.step));
+          StartOf(config), subject->trained.step));
       if (subject->run.unread_lines > 0) {
         report_.AddText(fmt::format("{} lines of {}'s log are damaged and were left out.",
                                     subject->run.unread_lines, subject->run.Name()));

@@ -449,6 +449,12 @@ TEST_F(TrainFixture, StartsFromAnotherRun) {
   EXPECT_EQ(config()["init"], first);
   EXPECT_FALSE(config()["training"].contains("first_batch"));
   EXPECT_EQ(config()["training"]["freeze"], 1);
+  const ToolResult report = RunTool({"report", run_, "--out", dir_ / "report.html", "--quiet"});
+  ASSERT_EQ(report.status, 0) << report.err;
+  EXPECT_NE(ReadText(dir_ / "report.html")
+                .find("starting from the weights of " + first +
+                      ", of which the embedding and the first 1 layers were kept. The figures"),
+            std::string::npos);
   // A config says all: it repeats the run, although its defaults are not the first run's.
   const ToolResult again = RunTool({"train", "--config", run_ + "/config.json", "--out",
                                     dir_ / "again", "--quiet", "--no-report", "--threads", "1"});
