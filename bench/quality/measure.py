@@ -70,7 +70,7 @@ GROUPS = {
         "taylor, token decay": (f"{TAYLOR} --decay token", 1),
         "half relu with token decay, half taylor": (mixed(4), 1),
     }, "loss", {"test": ("nats per residue", "--split test")}),
-    "recall": Group("task:recall,pairs=128,distance=0,mixed_pairs=1", f"--width 128 --layers 2 --heads 2 --ff 256 --convolution 3 {COMMON}",
+    "recall": Group("task:recall,pairs=128,distance=0,mixed_pairs=1", "--width 128 --layers 2 --heads 2 --ff 256 --convolution 3 --positions none",
                     f"--batch 16 --steps 2500 {TRAINED}", {
         "taylor": (TAYLOR, 1),
         "half relu with token decay, half taylor": (mixed(2), 1),
