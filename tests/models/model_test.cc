@@ -373,5 +373,41 @@ TEST(Model, RefusesBatchesThatDoNotFit) {
   refused(SmallBatch(model.config(), 1, 7), "learned positions");
 }
 
+// With 5,000 tokens logits exist for 256 rows at a time: 300 targets are two pieces, and each keeps
+// its own loss.
+TEST(ModelLosses, OfMoreTargetsThanLogitsExistAtOnce) {
+  ModelConfig config = SmallConfig();
+  config.vocab = 5000;
+  config.max_length = 110;
+  Model model(config, 3);
+  for (const Model::NamedParameter& parameter : model.Parameters()) {  // not at chance any more
+    if (parameter.name != "norm.weight") continue;
+    std::fill_n(parameter.value.Data<float>(), config.width, 3.0f);
+  }
+  const Batch batch = SmallBatch(config, 4, 110);
+  const Context context({.threads = 2});
+  const std::vector<double> losses = model.Losses(batch, context);
+  const Tensor logits = model.Logits(batch, context);
+  ASSERT_EQ(losses.size(), batch.targets.size());
+  double sum = 0;
+  int64_t targets = 0;
+  for (size_t i = 0; i < losses.size(); ++i) {
+    if (batch.targets[i] == kNoTarget) {
+      EXPECT_EQ(losses[i], 0);
+      continue;
+    }
+    const float* row = logits.Data<float>() + i * 5000;
+    double total = 0;
+    for (int64_t j = 0; j < 5000; ++j) total += std::exp(static_cast<double>(row[j]));
+    EXPECT_NEAR(losses[i], std::log(total) - static_cast<double>(row[batch.targets[i]]), 1e-4) << i;
+    sum += losses[i];
+    ++targets;
+  }
+  EXPECT_GT(targets, 256);
+  const Score score = model.Evaluate(batch, context);
+  EXPECT_EQ(score.count, targets);
+  EXPECT_NEAR(score.loss, sum, 1e-6 * sum);
+}
+
 }  // namespace
 }  // namespace favor
