@@ -159,9 +159,9 @@ std::shared_ptr<const Dataset> FindData(const RunConfig& config, const std::stri
     own.data = hint;
     if (auto same = OpenIfSame(own, record)) return same;
     // Other data: what divides the run's own does not fit it.
-    const DataFormat whole = own.format.Undivided();
-    own.format.held_out = own.format.clusters = own.format.valid_data = own.format.test_data = "";
-    if (own.format.split_by > SplitRule::kBlocks) own.format.split_by = whole.split_by;
+    DataFormat& format = own.format;
+    format.held_out = format.clusters = format.valid_data = format.test_data = "";
+    if (format.split_by > SplitRule::kBlocks) format.split_by = SplitRule::kAuto;
     return OpenData(own);
   }
   std::vector<std::string> places = {own.data};
