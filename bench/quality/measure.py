@@ -18,7 +18,6 @@ import sys
 import typing
 
 PROTEINS = "/usr/share/doc/mmseqs2/example-data/DB.fasta.gz"
-COMMON = "--positions rotary"
 TRAINED = "--dropout 0 --redraw 0 --learning-rate 2e-3 --eval-batches 0"
 
 EXACT, IDENTITY = "--attention exact", "--attention identity"
@@ -40,7 +39,8 @@ def recall(pairs):
 class Group(typing.NamedTuple):
     """Models that differ in their attention alone, trained on the same data and evaluated in the same ways."""
     data: str
-    model: str  # options of the model
+    model: str  # options of all its models
+    positions: str  # of those whose own options do not say
     training: str  # other options of favor train
     kinds: dict  # name: (options, number of seeds)
     field: str  # of the JSON of favor eval
@@ -48,7 +48,7 @@ class Group(typing.NamedTuple):
 
 
 GROUPS = {
-    "text": Group("kjv-begin.txt", f"--width 192 --layers 3 --heads 6 --ff 768 --convolution 4 {COMMON}",
+    "text": Group("kjv-begin.txt", "--width 192 --layers 3 --heads 6 --ff 768 --convolution 4", "rotary",
                   f"--split-by blocks --length 256 --batch 16 --steps 1800 --eval-every 600 {TRAINED}", {
         "exact": (EXACT, 3),
         "FAVOR+ (positive)": (POSITIVE, 3),
@@ -56,11 +56,12 @@ GROUPS = {
         "relu, token decay": (FORGETTING, 3),
         "taylor, token decay": (f"{TAYLOR} --decay token", 1),
         "half relu with token decay, half taylor": (mixed(6), 1),
+        "the same, no positions": (f"{mixed(6)} --positions none", 3),
     }, "bits_per_token", {
         "blocks": ("bits per byte, held-out blocks of Genesis to Acts", "--split valid"),
         "books": ("bits per byte, Romans to Revelation", "--data kjv-end.txt"),
     }),
-    "proteins": Group(PROTEINS, f"--preset tiny --convolution 4 {COMMON}",
+    "proteins": Group(PROTEINS, "--preset tiny --convolution 4", "rotary",
                       f"--length 256 --batch 8 --steps 600 {TRAINED}", {
         "exact": (EXACT, 3),
         "identity": (IDENTITY, 3),
@@ -70,7 +71,8 @@ GROUPS = {
         "taylor, token decay": (f"{TAYLOR} --decay token", 1),
         "half relu with token decay, half taylor": (mixed(4), 1),
     }, "loss", {"test": ("nats per residue", "--split test")}),
-    "recall": Group("task:recall,pairs=128,distance=0,mixed_pairs=1", "--width 128 --layers 2 --heads 2 --ff 256 --convolution 3 --positions none",
+    "recall": Group("task:recall,pairs=128,distance=0,mixed_pairs=1",
+                    "--width 128 --layers 2 --heads 2 --ff 256 --convolution 3", "none",
                     f"--batch 16 --steps 2500 {TRAINED}", {
         "taylor": (TAYLOR, 1),
         "half relu with token decay, half taylor": (mixed(2), 1),
@@ -79,11 +81,18 @@ GROUPS = {
         "relu, 128 features": ("--map relu --features 128", 1),
         "relu, token decay": (FORGETTING, 1),
     }, "accuracy", {str(pairs): (f"share of {pairs} pairs recalled", f"--data {recall(pairs)}") for pairs in (16, 32, 64, 128)}),
-    "listops": Group("task:listops", f"--preset tiny --width 64 --ff 256 --convolution 3 {COMMON}",
+    "listops": Group("task:listops", "--preset tiny --width 64 --ff 256 --convolution 3", "rotary",
                      f"--task classify --batch 32 --steps 600 {TRAINED}", {
         "exact": (EXACT, 1), "relu": (RELU, 1), "FAVOR+ (positive)": (POSITIVE, 1),
     }, "accuracy", {"valid": ("share of classes right", "--split valid")}),
 }
+
+
+def model_of(group, kind):
+    """Options of one model."""
+    own = group.kinds[kind][0]
+    positions = "" if "--positions" in own else f" --positions {group.positions}"
+    return f"{group.model} {own}{positions}"
 
 
 def call(command, folder, log):
@@ -113,7 +122,7 @@ def measure(favor, folder, name, kind, seed, threads):
     if (folder / run).exists():
         train = ["--out", run, "--resume"]
     else:
-        options = f"{group.model} {group.training} {group.kinds[kind][0]}"
+        options = f"{model_of(group, kind)} {group.training}"
         train = ["--data", group.data, "--out", run, "--seed", str(seed), *options.split()]
     call([favor, "train", *train, "--threads", str(threads), "--quiet"], folder, log)
     return keep(result, {
@@ -135,7 +144,7 @@ def cost(favor, folder, name, kind, threads):
 
     def bench(what, *options):
         written = folder / f"{run}.bench.json"
-        call([favor, "bench", what, *group.model.split(), *group.kinds[kind][0].split(), *options,
+        call([favor, "bench", what, *model_of(group, kind).split(), *options,
               "--causal" if model["causal"] else "--no-causal", "--vocab", str(model["vocab"]), "--classes",
               str(model["classes"]), "--threads", str(threads), "--quiet", "--json", written.name], folder, log)
         row = json.loads(written.read_text(encoding="utf-8"))["rows"][0]
