@@ -30,7 +30,12 @@ struct Batch {
   // [batch, length], kNoTarget where nothing is predicted; [batch] for a classifier.
   std::vector<int32_t> targets;
   std::vector<float> mask;  // [batch, length], 0: padding; empty: no padding
+  // Regression: the numbers to predict, in place of targets: [batch], or [batch, length] for labels
+  // of tokens; NaN where there is none.
+  std::vector<float> values;
 };
+// Tokens, classes or numbers that a batch asks for.
+int64_t CountTargets(const Batch& batch);
 
 // kHeldOut: records named by a list, such as families that are in no other split. kAll: every token
 // of the data, whatever its split.
@@ -41,11 +46,19 @@ inline constexpr auto kNamesOf<Split> = std::to_array<std::string_view>({"train"
                                                                          "held-out", "all"});
 
 // What is predicted: the next token, tokens that were masked (15 %: of these 80 % are hidden, 10 %
-// replaced by another as frequent in training, 10 % kept), or a class.
-enum class Task : uint8_t { kCausal, kMasked, kClassify };
+// replaced by another as frequent in training, 10 % kept), a class, or a number.
+enum class Task : uint8_t { kCausal, kMasked, kClassify, kRegress };
 template <>
 inline constexpr auto kNamesOf<Task> = std::to_array<std::string_view>({"causal", "masked",
-                                                                        "classify"});
+                                                                        "classify", "regress"});
+
+// Whether labels are learned, which a table or a generated task gives.
+constexpr bool HasLabels(Task task) { return task == Task::kClassify || task == Task::kRegress; }
+
+// What a label belongs to.
+enum class LabelOf : uint8_t { kSequence, kToken };
+template <>
+inline constexpr auto kNamesOf<LabelOf> = std::to_array<std::string_view>({"sequence", "token"});
 
 // What was done to a masked token.
 enum class Masking : uint8_t { kHidden, kReplaced, kKept };
@@ -79,16 +92,17 @@ inline constexpr auto kNamesOf<Layout> = std::to_array<std::string_view>({"clip"
 // How data is divided into splits.
 enum class SplitRule : uint8_t {
   kAuto,  // kRecords; kPlace for text, and for fewer than 200 records longer than 8,192 on average
-  kRecords,   // by a hash of what a record holds, so that equal records stay together
-  kPlace,     // the end is held out: first the valid split, then the test split
-  kBlocks,    // one block of 8,192 tokens in 20 is held out, for the valid and the test split in
-              // turn, so that what is held out is like what is learned from
-  kClusters,  // by the cluster of a record: relatives stay together
-  kFiles,     // each split has files of its own
+  kRecords,     // by a hash of what a record holds, so that equal records stay together
+  kPlace,       // the end is held out: first the valid split, then the test split
+  kBlocks,      // one block of 8,192 tokens in 20 is held out, for the valid and the test split in
+                // turn, so that what is held out is like what is learned from
+  kClusters,    // by the cluster of a record: relatives stay together
+  kFiles,       // each split has files of its own
+  kStratified,  // like kRecords, but of each class in the same shares; labels of sequences only
 };
 template <>
-inline constexpr auto kNamesOf<SplitRule> =
-    std::to_array<std::string_view>({"auto", "records", "place", "blocks", "clusters", "files"});
+inline constexpr auto kNamesOf<SplitRule> = std::to_array<std::string_view>(
+    {"auto", "records", "place", "blocks", "clusters", "files", "stratified"});
 
 // How a file is read and divided.
 struct DataFormat {
@@ -105,6 +119,10 @@ struct DataFormat {
   // FASTA only, for kFiles: what the valid and the test split hold. Without valid_data, that split
   // is a share of the data.
   std::string valid_data, test_data;
+  // FASTA only: a table of labels to learn, by the names of records; those that it does not name
+  // are left out. Its format: docs/file_formats.md.
+  std::string labels;
+  LabelOf label_of = LabelOf::kSequence;
 
   // The same without what divides the data: all of it is one split.
   DataFormat Undivided() const;
@@ -115,9 +133,19 @@ DataKind KindOf(const std::string& source, const DataFormat& format);
 // What the tokens of a source stand for, without reading it.
 std::shared_ptr<const Vocabulary> VocabularyOf(const std::string& source, const DataFormat& format);
 
+// Numbers to predict are (label − mean)/deviation, both of the train split.
+struct LabelScale {
+  double mean = 0, deviation = 1;
+};
+
 struct DataOptions {
   Task task = Task::kCausal;
-  uint64_t seed = 0;  // for all that is drawn: windows, orders, masks, generated sequences
+  uint64_t seed = 0;     // for all that is drawn: windows, orders, masks, generated sequences
+  bool decoder = false;  // labels: sequences begin as decoders read them
+  // Labels as a model knows them: its classes, and no others, and its scale. Otherwise the table
+  // says which classes there are, and the train split how numbers are scaled.
+  std::vector<std::string> classes;
+  std::optional<LabelScale> scale;
   DataFormat format;
 };
 
@@ -168,7 +196,12 @@ class Dataset {
   virtual std::string_view Unit() const { return "token"; }
   virtual SplitSummary Summary(Split) const { return {}; }
   virtual int64_t vocab() const = 0;    // tokens are 0 … vocab − 1
-  virtual int64_t classes() const = 0;  // 0: targets are tokens
+  virtual int64_t classes() const = 0;  // 0: targets are tokens; of numbers to predict, 1
+  // What classes stand for; empty: nothing but their numbers.
+  virtual std::vector<std::string> ClassNames() const { return {}; }
+  // How often each class occurs in the train split; empty: not known.
+  virtual std::vector<int64_t> ClassCounts() const { return {}; }
+  virtual LabelScale Scale() const { return {}; }
   // The length of sequences: the requested one, or the task's own (0 requests the default). Throws
   // kInvalidOption if the requested one is impossible.
   virtual int64_t Length(int64_t asked) const = 0;

@@ -59,10 +59,12 @@ struct ModelConfig {
     return options;
   }
 
-  bool causal = true;   // decoder; false: encoder
-  int64_t vocab = 0;    // number of tokens
-  int64_t classes = 0;  // number of classes of a sequence classifier; 0: logits for tokens
-  int64_t width = 128;  // length of a token's row
+  bool causal = true;      // decoder; false: encoder
+  int64_t vocab = 0;       // number of tokens
+  int64_t classes = 0;     // number of classes that are told apart; 0: logits for tokens
+  bool per_token = false;  // classes of each token; otherwise of the whole sequence
+  bool numbers = false;    // a number is predicted instead of a class; classes is 1
+  int64_t width = 128;     // length of a token's row
   int64_t layers = 2;
   int64_t heads = 4;     // heads of queries; a divisor of width
   int64_t kv_heads = 0;  // heads of keys and values; a divisor of heads; 0: as many
@@ -143,8 +145,9 @@ class Model {
   // model's weights with the ω that they were learned with, use Trainer::StartFrom.
   std::vector<NamedParameter> Parameters();
 
-  // [batch, length, vocab], or [batch, classes] for a classifier. Throws kInvalidData for tokens
-  // outside the vocabulary and kInvalidOption for sequences longer than learned positions.
+  // [batch, length, vocab], or [batch, classes], of each token [batch, length, classes]. Throws
+  // kInvalidData for tokens outside the vocabulary and kInvalidOption for sequences longer than
+  // learned positions.
   //
   // The model keeps the memory of these passes for the next calls: one set of buffers for each call
   // that runs at the same time.

@@ -30,6 +30,13 @@ enum class Schedule : uint8_t { kCosine, kConstant };
 template <>
 inline constexpr auto kNamesOf<Schedule> = std::to_array<std::string_view>({"cosine", "constant"});
 
+// How much the loss of a case counts: all the same, or in inverse proportion to how often its class
+// occurs in the train split, so that all classes count the same (their mean over cases is 1).
+enum class ClassWeights : uint8_t { kEqual, kBalanced };
+template <>
+inline constexpr auto kNamesOf<ClassWeights> = std::to_array<std::string_view>({"equal",
+                                                                                "balanced"});
+
 // Defaults are those of the Performers paper (A.1) for everything that it specifies.
 struct TrainConfig {
   int64_t steps = 1000;
@@ -53,6 +60,7 @@ struct TrainConfig {
   // Batches of the data that were read before this run, by the one that it starts from: the order
   // continues behind them.
   int64_t first_batch = 0;
+  ClassWeights class_weights = ClassWeights::kEqual;  // in training and its evaluations
 };
 
 struct RunConfig {
@@ -178,6 +186,7 @@ struct Start {
 };
 
 struct TrainResult {
+  Task task = Task::kCausal;
   std::optional<Start> start;
   int64_t steps = 0, tokens = 0;
   std::string unit;            // what a token stands for: byte, residue
@@ -199,9 +208,11 @@ struct TrainedModel {
   int64_t step = 0;  // steps that it was trained for
   // Fingerprint, content and shape of the data, as Dataset gives them; empty if unknown.
   std::string fingerprint, content, shape;
-  std::string data_from_here;    // from the folder of the checkpoint to the data; may be empty
-  std::optional<int32_t> start;  // the token that begins every sequence (Prompt)
-  std::vector<int32_t> unseen;   // tokens that were never a target in training: not to be drawn
+  std::string data_from_here;        // from the folder of the checkpoint to the data; may be empty
+  std::optional<int32_t> start;      // the token that begins every sequence (Prompt)
+  std::vector<int32_t> unseen;       // tokens that were never a target in training: not to be drawn
+  std::vector<std::string> classes;  // what classes stand for; empty: their numbers
+  LabelScale scale;                  // of the numbers that it predicts
 };
 // Reads a checkpoint or the folder of a run (its best checkpoint if there is one, else the last).
 // Throws kInvalidData if the vocabulary does not fit the model.

@@ -11,6 +11,7 @@
 #include "models/config.h"
 #include "models/config_fields.h"
 #include "train/config_fields.h"
+#include "train/run_data.h"
 #include "train/start.h"
 
 namespace favor::cli {
@@ -36,6 +37,8 @@ void FillDerived(const RunConfig& stored, RunConfig& config) {
   fill(stored.model.max_length, config.model.max_length);
   fill(stored.model.vocab, config.model.vocab);
   fill(stored.model.classes, config.model.classes);
+  config.model.per_token = stored.model.per_token;
+  config.model.numbers = stored.model.numbers;
   if (config.format.kind == DataKind::kAuto) config.format.kind = stored.format.kind;
   if (config.format.split_by == SplitRule::kAuto) config.format.split_by = stored.format.split_by;
 }
@@ -95,10 +98,12 @@ RunConfig RunConfigOptions::BaseOfInit(const RunConfig& given) const {
     base.format.valid = shares.valid;
     base.format.test = shares.test;
   }
+  const bool labels = fields_.Given("labels");
+  if (labels) base.format.layout = Layout::kClip;  // of whole records
   // The same data in the same order: it continues where the other run was.
   const int64_t batch = fields_.Given("batch") ? given.training.batch : base.training.batch;
   base.training.first_batch =
-      same_data && !fields_.Given("seed") ? (start.sequences + batch - 1) / batch : 0;
+      same_data && !labels && !fields_.Given("seed") ? (start.sequences + batch - 1) / batch : 0;
   return base;
 }
 
@@ -122,9 +127,10 @@ RunConfig RunConfigOptions::Agreeing(const RunConfig& stored, const std::string&
   RunConfig config = stored;
   Apply(config);
   if (!stored.data.starts_with(kTask) && !config.data.starts_with(kTask)) config.data = stored.data;
-  TakeCopy(folder, models::kTokenizerName, stored.format.tokenizer, config.format.tokenizer);
-  TakeCopy(folder, models::kHeldOutName, stored.format.held_out, config.format.held_out);
-  TakeCopy(folder, models::kClustersName, stored.format.clusters, config.format.clusters);
+  for (const train::FormatFile& file : train::kFormatFiles) {
+    if (!file.copy.empty())
+      TakeCopy(folder, file.copy, stored.format.*file.path, config.format.*file.path);
+  }
   FillDerived(stored, config);
   RunConfig in_folder = stored;
   const Json have = FieldsToJson(train::RunFields(in_folder)),

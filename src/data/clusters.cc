@@ -7,7 +7,7 @@
 #include "core/error_text.h"
 #include "core/hash.h"
 #include "core/split.h"
-#include "io/byte_stream.h"
+#include "data/text_lines.h"
 
 namespace favor::data {
 namespace {
@@ -26,26 +26,10 @@ std::optional<std::string_view> NameIn(std::string_view line) {
 }  // namespace
 
 Clusters::Clusters(const std::string& path) : path_(path) {
-  io::ByteStream stream(path);
-  std::string waiting;
-  int64_t number = 0;
-  const auto read = [&](std::string_view line) {
-    ++number;
-    if (line.ends_with('\r')) line.remove_suffix(1);
+  ForEachLine(path, [&](std::string_view line, int64_t number) {
     if (number == 1) lists_ = line.starts_with(">Cluster ");
     if (!line.empty()) ReadLine(line, number);
-  };
-  for (std::string_view piece = stream.Next(); !piece.empty(); piece = stream.Next()) {
-    waiting += piece;
-    size_t begin = 0;
-    for (size_t end = waiting.find('\n'); end != std::string::npos;
-         end = waiting.find('\n', begin)) {
-      read(std::string_view(waiting).substr(begin, end - begin));
-      begin = end + 1;
-    }
-    waiting.erase(0, begin);
-  }
-  if (!waiting.empty()) read(waiting);
+  });
   if (of_.empty()) Throw(ErrorCode::kInvalidData, Printable(path), "holds no clusters");
   std::unordered_set<uint64_t> different;
   for (const auto& [name, cluster] : of_) different.insert(cluster);

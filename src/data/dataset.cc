@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <filesystem>
 
 #include "core/error_text.h"
@@ -37,6 +38,10 @@ void CheckKind(std::optional<DataKind> kind, const std::string& source, const Da
   only(DataKind::kFasta, "clusters", !format.clusters.empty());
   only(DataKind::kFasta, "valid_data", !format.valid_data.empty());
   only(DataKind::kFasta, "test_data", !format.test_data.empty());
+  only(DataKind::kFasta, "labels", !format.labels.empty());
+  if (!format.labels.empty() || !kind) return;
+  if (format.label_of != standard.label_of)
+    Throw(ErrorCode::kInvalidOption, "label_of", "given without labels, expected a table of them");
   if (kind != DataKind::kFasta)
     only(DataKind::kFasta, "split_by", format.split_by > SplitRule::kBlocks);
   only(DataKind::kText, "tokenizer", !format.tokenizer.empty());
@@ -109,15 +114,22 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const std::string& source,
                                   : data::OpenSentencePiece(format.tokenizer);
 }
 
+int64_t CountTargets(const Batch& batch) {
+  return std::ranges::count_if(batch.targets, [](int32_t target) { return target != kNoTarget; }) +
+         std::ranges::count_if(batch.values, [](float value) { return !std::isnan(value); });
+}
+
 std::unique_ptr<Dataset> OpenData(const std::string& source, const DataOptions& options) {
   CheckFormat(options.format);
   if (source.starts_with(kGenerated)) {
     CheckKind(std::nullopt, source, options.format);
     return data::OpenGenerated(source.substr(kGenerated.size()), options);
   }
-  if (options.task == Task::kClassify) {
-    Throw(ErrorCode::kInvalidOption, "task", "given classify for '{}', expected causal or masked",
-          Printable(source));
+  const bool labels = HasLabels(options.task);
+  if (labels != !options.format.labels.empty()) {
+    Throw(ErrorCode::kInvalidOption, "task", "given {} for '{}' {} labels, expected {}",
+          Name(options.task), Printable(source), labels ? "without" : "with",
+          labels ? "a table of them (or causal or masked)" : "classify or regress");
   }
   RefuseForeign(source);
   const DataKind kind = KindOf(source, options.format);

@@ -1,6 +1,7 @@
 #include "data/division.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error_text.h"
 #include "favor/random.h"
@@ -11,6 +12,34 @@ Split SplitOf(uint64_t hash, const DataFormat& format) {
   const double place = static_cast<double>(hash >> 11) * 0x1p-53;
   if (place < format.test) return Split::kTest;
   return place < format.test + format.valid ? Split::kValid : Split::kTrain;
+}
+
+HeldOutHashes::HeldOutHashes(std::vector<uint64_t>& hashes, const DataFormat& format) {
+  std::ranges::sort(hashes);
+  const auto count = std::ssize(hashes);
+  const auto held = [&](double share) -> int64_t {
+    if (share == 0 || count < 4) return 0;
+    return std::max<int64_t>(1, std::llround(share * static_cast<double>(count)));
+  };
+  // The first hash that is not held out; ties with the last that is stay with it.
+  const auto end = [&](int64_t first, int64_t number) -> int64_t {
+    int64_t at = std::min(first + number, count);
+    while (number > 0 && at < count &&
+           hashes[static_cast<size_t>(at)] == hashes[static_cast<size_t>(at - 1)])
+      ++at;
+    return at;
+  };
+  const int64_t test = end(0, held(format.test)), valid = end(test, held(format.valid));
+  const auto hash_at = [&](int64_t at) {
+    return at == count ? UINT64_MAX : hashes[static_cast<size_t>(at)];
+  };
+  if (test > 0) test_end_ = hash_at(test);
+  valid_end_ = valid > test ? hash_at(valid) : test_end_;
+}
+
+Split HeldOutHashes::SplitOf(uint64_t hash) const {
+  if (hash < test_end_) return Split::kTest;
+  return hash < valid_end_ ? Split::kValid : Split::kTrain;
 }
 
 Division Division::Place(const std::string& source, int64_t tokens, const DataFormat& format) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "favor/data.h"
 
@@ -15,6 +16,18 @@ constexpr int64_t kBlocksOfGroup = 20;  // one block of each group is held out
 
 // The split of a record by a hash of what it holds.
 Split SplitOf(uint64_t hash, const DataFormat& format);
+
+// Splits of records that are alike, such as those of one class: of `hashes`, theirs, the smallest
+// are held out, as many as the format's shares say; of four or more, at least one for each share.
+// Equal hashes stay together. Sorts `hashes`.
+class HeldOutHashes {
+ public:
+  HeldOutHashes(std::vector<uint64_t>& hashes, const DataFormat& format);
+  Split SplitOf(uint64_t hash) const;
+
+ private:
+  uint64_t test_end_ = 0, valid_end_ = 0;  // hashes below these are in the test or the valid split
+};
 
 // Divides a stream of tokens by place.
 class Division {

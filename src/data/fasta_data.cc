@@ -10,6 +10,7 @@
 #include "data/clusters.h"
 #include "data/fasta.h"
 #include "data/input_files.h"
+#include "data/labels.h"
 #include "data/sources.h"
 
 namespace favor::data {
@@ -101,13 +102,30 @@ class FastaStore {
       : path_(path), files_(files), format_(format), alphabet_(alphabet) {
     if (!format_.held_out.empty()) held_out_ = HeldOut(files, path, format_.held_out, alphabet);
   }
+  // From now on records are read with their labels; those without one are left out.
+  void Use(const Labels& labels) {
+    labels_ = &labels;
+    statistics_.counts.assign(labels.classes().size(), 0);
+  }
 
   // Divided by what records hold.
   RecordWriter ByRecords() {
     RecordWriter writer(End());
-    Read([&](const FastaRecord& record,
-             uint64_t hash) { writer.Add(SplitOf(hash, format_), record.tokens); },
-         writer);
+    Read([&](const Item& item) { Put(SplitOf(item.hash, format_), item, writer); }, writer);
+    return writer;
+  }
+  // The same in each class: the shares of its records with the smallest hashes are held out.
+  RecordWriter Stratified() {
+    std::vector<std::vector<uint64_t>> hashes(labels_->classes().size());
+    RecordWriter ignored(End()), writer(End());
+    Read([&](const Item& item) { hashes[item.labels.front()].push_back(item.hash); }, ignored);
+    std::vector<HeldOutHashes> held_out;
+    for (std::vector<uint64_t>& of_class : hashes) held_out.emplace_back(of_class, format_);
+    Read(
+        [&](const Item& item) {
+          Put(held_out[item.labels.front()].SplitOf(item.hash), item, writer);
+        },
+        writer);
     return writer;
   }
   // Divided by the clusters of records.
@@ -117,10 +135,10 @@ class FastaStore {
     std::string first;  // record that is in no cluster
     int64_t missing = 0;
     Read(
-        [&](const FastaRecord& record, uint64_t) {
-          const auto cluster = clusters.Of(record.name);
-          if (!cluster && missing++ == 0) first = record.name;
-          writer.Add(cluster ? SplitOf(*cluster, format_) : Split::kTrain, record.tokens);
+        [&](const Item& item) {
+          const auto cluster = clusters.Of(item.record.name);
+          if (!cluster && missing++ == 0) first = item.record.name;
+          Put(cluster ? SplitOf(*cluster, format_) : Split::kTrain, item, writer);
         },
         writer);
     if (missing > 0) {
@@ -139,10 +157,10 @@ class FastaStore {
     if (!format_.valid_data.empty()) shares.valid = 0;
     std::unordered_set<uint64_t> learned;
     Read(
-        [&](const FastaRecord& record, uint64_t hash) {
-          const Split split = SplitOf(hash, shares);
-          if (split == Split::kTrain) learned.insert(hash);
-          writer.Add(split, record.tokens);
+        [&](const Item& item) {
+          const Split split = SplitOf(item.hash, shares);
+          if (split == Split::kTrain) learned.insert(item.hash);
+          Put(split, item, writer);
         },
         writer);
     for (const Split split : {Split::kValid, Split::kTest}) {
@@ -151,12 +169,15 @@ class FastaStore {
       int64_t known = 0;
       const InputFiles files(path);
       FastaStore store(path, files, format_, alphabet_);
+      store.labels_ = labels_;
       store.Read(
-          [&](const FastaRecord& record, uint64_t hash) {
-            known += learned.contains(hash) ? 1 : 0;
-            writer.Add(split, record.tokens);
+          [&](const Item& item) {
+            known += learned.contains(item.hash) ? 1 : 0;
+            Put(split, item, writer);
           },
           writer);
+      labelled_ += store.labelled_;
+      unlabelled_ += store.unlabelled_;
       if (known > 0) {
         Warn(Printable(path), "{} of its {} records are also in '{}', which is learned from", known,
              store.size().records, Printable(path_));
@@ -168,19 +189,58 @@ class FastaStore {
   RecordWriter ByPlace(bool blocks) {
     if (size_.records == 0) {
       RecordWriter ignored(End());
-      Read([](const FastaRecord&, uint64_t) {}, ignored);
+      Read([](const Item&) {}, ignored);
     }
     const int64_t tokens = size_.tokens + (End() ? size_.records : 0);
     const Division division =
         blocks ? Division::Blocks(path_, tokens, format_) : Division::Place(path_, tokens, format_);
     RecordWriter writer(End());
-    Read([&](const FastaRecord& record, uint64_t) { writer.Add(division, record.tokens); }, writer);
+    Read([&](const Item& item) { writer.Add(division, item.record.tokens); }, writer);
     return writer;
   }
   // The size of what was read last, without records that are held out by name.
   const Size& size() const { return size_; }
+  // Of the labels of the train split.
+  const LabelStatistics& statistics() const { return statistics_; }
+
+  // Says which records have no label, and how many labels have no record.
+  void WarnAboutLabels() const {
+    if (unlabelled_ > 0) {
+      Warn(Printable(path_), "{} of its {} records have no label in '{}' and are left out",
+           unlabelled_, labelled_ + unlabelled_, Printable(labels_->path()));
+    }
+    if (labelled_ < labels_->records()) {
+      Warn(Printable(labels_->path()), "{} of its {} names are not those of records",
+           labels_->records() - labelled_, labels_->records());
+    }
+  }
 
  private:
+  // A record with a hash of what it holds and its labels, if there are any.
+  struct Item {
+    const FastaRecord& record;
+    uint64_t hash;
+    std::span<const uint32_t> labels;
+  };
+
+  void Put(Split split, const Item& item, RecordWriter& writer) {
+    writer.Add(split, item.record.tokens, item.labels);
+    if (split == Split::kTrain && labels_ != nullptr) statistics_.Add(item.labels);
+  }
+
+  // The labels of a record, one or one for each token; empty if the table has none.
+  std::span<const uint32_t> LabelsOf(const FastaRecord& record) const {
+    const auto found = labels_->Of(record.name);
+    if (!found) return {};
+    const size_t expected = format_.label_of == LabelOf::kToken ? record.tokens.size() : 1;
+    if (found->size() != expected) {
+      Throw(ErrorCode::kInvalidData, Printable(labels_->path()),
+            "has {} labels for '{}', which has {} letters", found->size(), Printable(record.name),
+            record.tokens.size());
+    }
+    return *found;
+  }
+
   std::optional<int32_t> End() const {
     return format_.layout == Layout::kJoin ? alphabet_.special().end : std::nullopt;
   }
@@ -188,16 +248,26 @@ class FastaStore {
   template <class Visit>
   void Read(const Visit& visit, RecordWriter& writer) {
     size_ = {};
+    labelled_ = unlabelled_ = 0;
     std::vector<uint64_t> names;
     ForEachRecord(files_, alphabet_, [&](const FastaRecord& record, size_t file) {
       names.push_back(HashOfName(record.name, file));
-      const uint64_t hash = HashOf(std::as_bytes(std::span(record.tokens)));
-      if (held_out_.contains(hash)) return writer.Add(Split::kHeldOut, record.tokens);
+      Item item{record, HashOf(std::as_bytes(std::span(record.tokens))), {}};
+      if (labels_ != nullptr) {
+        item.labels = LabelsOf(record);
+        ++(item.labels.empty() ? unlabelled_ : labelled_);
+        if (item.labels.empty()) return;
+      }
+      if (held_out_.contains(item.hash)) return Put(Split::kHeldOut, item, writer);
       ++size_.records;
       size_.tokens += std::ssize(record.tokens);
-      visit(record, hash);
+      visit(item);
     });
     if (names.empty()) Throw(ErrorCode::kInvalidData, Printable(path_), "holds no records");
+    if (labels_ != nullptr && labelled_ == 0) {
+      Throw(ErrorCode::kInvalidData, Printable(labels_->path()), "names no record of '{}'",
+            Printable(path_));
+    }
     RefuseTwins(files_, alphabet_, std::move(names));
   }
 
@@ -206,7 +276,10 @@ class FastaStore {
   const DataFormat& format_;
   const LetterVocabulary& alphabet_;
   std::unordered_set<uint64_t> held_out_;
+  const Labels* labels_ = nullptr;
   Size size_;
+  int64_t labelled_ = 0, unlabelled_ = 0;  // records with and without a label
+  LabelStatistics statistics_;
 };
 
 // The rule that the format names, or that follows from its files. kAuto: neither.
@@ -226,7 +299,7 @@ SplitRule RuleOf(const DataFormat& format) {
     Throw(ErrorCode::kInvalidOption, "split_by", "given {} with {}, expected {}",
           Name(format.split_by), clusters ? "clusters" : "files of splits", Name(rule));
   }
-  if (!clusters && !files && rule > SplitRule::kBlocks) {
+  if (!clusters && !files && (rule == SplitRule::kClusters || rule == SplitRule::kFiles)) {
     Throw(ErrorCode::kInvalidOption, "split_by", "given {}, expected {} with it", Name(rule),
           rule == SplitRule::kClusters ? "a file of clusters" : "valid_data or test_data");
   }
@@ -247,6 +320,27 @@ std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& o
   const auto letters = LettersOf(format.alphabet);
   const InputFiles files(path);
   FastaStore store(path, files, format, *letters);
+  std::optional<Labels> labels;
+  bool of_classes = false;
+  if (!format.labels.empty()) {
+    const bool of_sequence = format.label_of == LabelOf::kSequence,
+               numbers = options.task == Task::kRegress;
+    if (format.layout != Layout::kClip || rule == SplitRule::kPlace || rule == SplitRule::kBlocks) {
+      Throw(ErrorCode::kInvalidOption, "labels",
+            "given with {}, expected whole records (layout clip)",
+            format.layout == Layout::kClip ? "split_by" : "another layout");
+    }
+    labels.emplace(
+        format.labels,
+        LabelOptions{.numbers = numbers, .per_token = !of_sequence, .classes = options.classes});
+    store.Use(*labels);
+    of_classes = of_sequence && !numbers;
+    if (rule == SplitRule::kAuto) rule = of_classes ? SplitRule::kStratified : SplitRule::kRecords;
+  }
+  if (rule == SplitRule::kStratified && !of_classes) {
+    Throw(ErrorCode::kInvalidOption, "split_by",
+          "given stratified, expected classes of sequences with it");
+  }
   std::optional<RecordWriter> writer;
   if (rule == SplitRule::kAuto || rule == SplitRule::kRecords) {
     rule = SplitRule::kRecords;
@@ -260,6 +354,7 @@ std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& o
     writer.emplace(store.ByPlace(rule == SplitRule::kBlocks));
   if (rule == SplitRule::kClusters) writer.emplace(store.ByClusters());
   if (rule == SplitRule::kFiles) writer.emplace(store.ByFiles());
+  if (rule == SplitRule::kStratified) writer.emplace(store.Stratified());
   const std::vector<int64_t> counts = writer->TrainCounts(*letters);
   if (format.alphabet == Alphabet::kProtein) RefuseDnaLetters(path, counts, *letters);
   Stored stored{.source = path,
@@ -271,6 +366,12 @@ std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& o
                 .content = writer->Content(),
                 .split_by = rule,
                 .train_counts = counts};
+  if (labels) {
+    store.WarnAboutLabels();
+    stored.class_names = labels->classes();
+    stored.class_counts = store.statistics().counts;
+    stored.scale = options.scale.value_or(store.statistics().Scale());
+  }
   return join ? MakeStreamData(std::move(stored)) : MakeRecordData(std::move(stored));
 }
 

@@ -1,10 +1,12 @@
 // Sequences that are records, or pieces of records: proteins, pictures. Training goes through all
 // records in an order that is drawn anew for each round; evaluation always uses the same order.
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <mutex>
 
 #include "core/error_text.h"
+#include "data/labels.h"
 #include "data/permutation.h"
 #include "data/sources.h"
 
@@ -128,8 +130,48 @@ class RecordData : public StoredData {
     Throw(ErrorCode::kInvalidOption, "batch", "beyond the end of the {} split", Name(split));
   }
 
+  // Records from their first token on, after a begin token if a decoder reads them, with their
+  // labels or those of their tokens.
+  Batch LabelledRows(const std::vector<Piece>& pieces, const BatchRequest& request) const {
+    const auto length = static_cast<size_t>(request.length);
+    const bool decoder = stored_.options.decoder;
+    Batch batch{.batch = std::ssize(pieces), .length = request.length};
+    for (const Piece& piece : pieces) {
+      std::vector<int32_t> row;
+      if (decoder) row.push_back(*special_.begin);
+      const int64_t most = request.length - std::ssize(row);
+      const std::vector<int32_t> tokens = piece.part->Record(piece.record, 0, most);
+      row.insert(row.end(), tokens.begin(), tokens.end());
+      if (stored_.options.format.label_of == LabelOf::kSequence) {
+        AddLabel(piece.part->Label(piece.record), batch);
+      } else {
+        // A token's label belongs to the row that has read it.
+        if (decoder) AddLabel(kNoLabel, batch);
+        for (const uint32_t label : piece.part->TokenLabels(piece.record, most))
+          AddLabel(label, batch);
+        for (size_t i = row.size(); i < length; ++i) AddLabel(kNoLabel, batch);
+      }
+      batch.mask.insert(batch.mask.end(), row.size(), 1.0f);
+      batch.mask.insert(batch.mask.end(), length - row.size(), 0.0f);
+      row.resize(length, special_.padding);
+      batch.tokens.insert(batch.tokens.end(), row.begin(), row.end());
+    }
+    return batch;
+  }
+
+  void AddLabel(uint32_t label, Batch& batch) const {
+    if (stored_.options.task == Task::kClassify) {
+      batch.targets.push_back(label == kNoLabel ? kNoTarget : static_cast<int32_t>(label));
+      return;
+    }
+    const auto value = static_cast<double>(std::bit_cast<float>(label));  // NaN: no label
+    batch.values.push_back(
+        static_cast<float>((value - stored_.scale.mean) / stored_.scale.deviation));
+  }
+
   // causal: the targets of "<begin> a b c" are "a b c <end>". masked: the row is "a b c".
   Batch Rows(Split split, const std::vector<Piece>& pieces, const BatchRequest& request) const {
+    if (labelled()) return LabelledRows(pieces, request);
     const auto length = static_cast<size_t>(request.length);
     Batch batch{.batch = std::ssize(pieces), .length = request.length};
     for (const Piece& piece : pieces) {

@@ -24,6 +24,10 @@ struct Stored {
   std::string shape;                  // size of pictures
   std::vector<int64_t> train_counts;  // how often each token occurs in the train split
   int64_t length = 0;                 // length of every sequence; 0: the caller's choice
+  // Labels: what classes stand for, or how numbers are scaled.
+  std::vector<std::string> class_names;
+  std::vector<int64_t> class_counts;  // of the train split
+  LabelScale scale;
 };
 
 class StoredData : public Dataset {
@@ -39,10 +43,16 @@ class StoredData : public Dataset {
   std::string_view Unit() const override { return stored_.unit; }
   SplitSummary Summary(Split split) const override;
   int64_t vocab() const override { return stored_.vocabulary->size(); }
-  int64_t classes() const override { return 0; }
+  int64_t classes() const override {
+    return stored_.options.task == Task::kRegress ? 1 : std::ssize(stored_.class_names);
+  }
+  std::vector<std::string> ClassNames() const override { return stored_.class_names; }
+  std::vector<int64_t> ClassCounts() const override { return stored_.class_counts; }
+  LabelScale Scale() const override { return stored_.scale; }
 
  protected:
   bool causal() const { return stored_.options.task == Task::kCausal; }
+  bool labelled() const { return !stored_.options.format.labels.empty(); }
   const StoredSplit& Part(Split split) const { return stored_.splits[static_cast<size_t>(split)]; }
   // The parts that make up a split: one, or all of them for kAll.
   std::span<const StoredSplit> Parts(Split split) const;

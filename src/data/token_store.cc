@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -113,6 +114,15 @@ std::vector<int32_t> StoredSplit::Record(int64_t index, int64_t first, int64_t m
   return record;
 }
 
+std::vector<uint32_t> StoredSplit::TokenLabels(int64_t index, int64_t most) const {
+  const auto begin = index == 0 ? 0 : static_cast<int64_t>(ends.At(index - 1));
+  std::vector<int32_t> numbers(static_cast<size_t>(std::min(most, RecordTokens(index))));
+  labels.Read(begin, numbers);
+  std::vector<uint32_t> found;
+  for (const int32_t number : numbers) found.push_back(std::bit_cast<uint32_t>(number));
+  return found;
+}
+
 StreamWriter::StreamWriter(int64_t vocab)
     : tokens_(ItemBytes(vocab)), counts_(static_cast<size_t>(vocab)) {}
 
@@ -159,10 +169,16 @@ void RecordWriter::Append(Split split, std::span<const uint8_t> tokens, bool las
   ++part.summary.lengths[static_cast<int64_t>(tokens.size())];
 }
 
-void RecordWriter::Add(Split split, std::span<const uint8_t> tokens) {
+void RecordWriter::Add(Split split, std::span<const uint8_t> tokens,
+                       std::span<const uint32_t> labels) {
   ++records_;
   content_.Add(std::as_bytes(tokens));
   Append(split, tokens, /*last=*/true);
+  if (labels.empty()) return;
+  content_.Add(std::as_bytes(labels));
+  hasher_.Add(std::as_bytes(labels));
+  for (const uint32_t label : labels)
+    parts_[static_cast<size_t>(split)]->labels.Append(uint64_t{label});
 }
 
 void RecordWriter::Add(const Division& division, std::span<const uint8_t> tokens) {
@@ -188,6 +204,7 @@ StoredSplits RecordWriter::Finish() {
     splits[i] = {.tokens = parts_[i]->tokens.Finish(),
                  .ends = parts_[i]->ends.Finish(),
                  .run_ends = parts_[i]->run_ends,
+                 .labels = parts_[i]->labels.Finish(),
                  .summary = parts_[i]->summary};
   }
   return splits;

@@ -61,12 +61,16 @@ struct StoredSplit {
   // Ends of runs of tokens that follow each other in the data: no window reaches across. Only for
   // streams; empty: one run.
   std::vector<int64_t> run_ends;
+  NumberFile labels;  // of records or of tokens, as Labels gives them; may be empty
   SplitSummary summary;
 
   int64_t records() const { return ends.size(); }
   int64_t RecordTokens(int64_t index) const;
   // At most `most` tokens of a record, from `first` on.
   std::vector<int32_t> Record(int64_t index, int64_t first, int64_t most) const;
+  // The label of a record, and those of at most `most` of its first tokens.
+  uint32_t Label(int64_t index) const { return static_cast<uint32_t>(labels.At(index)); }
+  std::vector<uint32_t> TokenLabels(int64_t index, int64_t most) const;
 };
 using StoredSplits = std::array<StoredSplit, kSplits>;
 
@@ -89,7 +93,8 @@ class RecordWriter {
   // Records hold tokens below 256; with an `end`, that token follows each of them in the stream.
   explicit RecordWriter(std::optional<int32_t> end);
   // Adds a whole record to one split. Windows of a stream reach from record to record of a split.
-  void Add(Split split, std::span<const uint8_t> tokens);
+  // Labels are given for all records or for none.
+  void Add(Split split, std::span<const uint8_t> tokens, std::span<const uint32_t> labels = {});
   // Adds a record that is divided by its place in the stream of all records, end tokens included:
   // its pieces count as records. Windows reach only over tokens that follow each other there.
   void Add(const Division& division, std::span<const uint8_t> tokens);
@@ -102,8 +107,8 @@ class RecordWriter {
 
  private:
   struct Part {
-    explicit Part(int item_bytes) : tokens(item_bytes), ends(8) {}
-    NumberFileWriter tokens, ends;
+    explicit Part(int item_bytes) : tokens(item_bytes), ends(8), labels(4) {}
+    NumberFileWriter tokens, ends, labels;
     std::vector<int64_t> run_ends;
     SplitSummary summary;
   };

@@ -15,6 +15,7 @@ Sequences::Sequences(const TrainedModel& trained, const CutOptions& options)
     : causal_(trained.model.config().causal),
       length_(options.length == 0 ? trained.config.training.length : options.length),
       padding_(trained.vocabulary->special().padding) {
+  masks_ = !causal_ || trained.model.config().classes > 0;
   if (options.layout == Layout::kJoin) {
     Throw(ErrorCode::kInvalidOption, "layout",
           "given join, expected clip or crop: each record has a figure of its own");
@@ -85,11 +86,11 @@ void Sequences::AddReads(std::span<const int32_t> record, const Piece& piece, Ba
   Pad(piece, batch);
 }
 
-// Ends the row of a piece. No row of a decoder sees the padding, which comes after all of them.
+// Ends the row of a piece.
 void Sequences::Pad(const Piece& piece, Batch& batch) const {
   const auto rest = static_cast<size_t>(batch.length - piece.count);
   batch.tokens.insert(batch.tokens.end(), rest, padding_);
-  if (!causal_) {
+  if (masks_) {
     batch.mask.insert(batch.mask.end(), static_cast<size_t>(piece.count), 1.0f);
     batch.mask.insert(batch.mask.end(), rest, 0.0f);
   }

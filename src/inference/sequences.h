@@ -72,6 +72,7 @@ class Sequences {
   void Pad(const Piece& piece, Batch& batch) const;
 
   bool causal_, crop_;
+  bool masks_;  // padding is masked: not needed if nothing but what comes after sees it
   int64_t length_;
   int32_t padding_;
   // Decoders: what is read before the first token, and what is predicted after the last.

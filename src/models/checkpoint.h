@@ -17,7 +17,8 @@ namespace favor::models {
 constexpr std::string_view kLastName = "last.safetensors", kBestName = "best.safetensors",
                            kConfigName = "config.json", kLogName = "log.jsonl",
                            kTokenizerName = "tokenizer.model", kHeldOutName = "held_out.txt",
-                           kClustersName = "clusters.txt", kReportName = "report.html";
+                           kClustersName = "clusters.txt", kLabelsName = "labels.tsv",
+                           kReportName = "report.html";
 constexpr size_t kMaxConfigBytes = 1 << 20;
 
 // What a checkpoint holds besides its tensors.

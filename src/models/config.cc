@@ -93,9 +93,11 @@ void CheckConfig(const ModelConfig& config) {
   }
   CheckRange("exact_every", config.exact_every, 0, models::kMaxLayers);
   models::CheckHeads(config);
-  if (config.classes > 0 && config.causal)
-    Throw(ErrorCode::kInvalidOption, "classes", "given {} of a decoder, expected an encoder",
+  if (config.numbers && config.classes != 1)
+    Throw(ErrorCode::kInvalidOption, "classes", "given {} with numbers, expected 1",
           config.classes);
+  if (config.per_token && config.classes == 0)
+    Throw(ErrorCode::kInvalidOption, "per_token", "given without classes, expected them");
 }
 
 }  // namespace favor

@@ -51,7 +51,10 @@ std::vector<Field> ConfigFields(ModelConfig& c) {
       {"causal", "A decoder; off: an encoder", FlagField{&c.causal}},
       {"vocab", "Number of tokens; 0: bytes", IntegerField{&c.vocab, 0, kMaxVocab}},
       {"classes", "Classes of a classifier; 0: a language model",
-       IntegerField{&c.classes, 0, kMaxVocab}}};
+       IntegerField{&c.classes, 0, kMaxVocab}},
+      {"per_token", "Classes or numbers of each token, not of sequences", FlagField{&c.per_token},
+       /*sparse=*/true},
+      {"numbers", "Predict a number instead of a class", FlagField{&c.numbers}, /*sparse=*/true}};
   for (Field& field : ChosenFields(c)) fields.push_back(std::move(field));
   return fields;
 }

@@ -1,10 +1,11 @@
 #include "models/network.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error_text.h"
 #include "kernels/copy.h"
-#include "models/classifier.h"
+#include "models/labeller.h"
 #include "models/language_model.h"
 
 namespace favor::models {
@@ -34,13 +35,21 @@ void CheckBatch(const Batch& batch, const ModelConfig& config, bool targets) {
           config.vocab - 1);
   }
   if (!targets) return;
-  const size_t expected = config.classes > 0 ? static_cast<size_t>(batch.batch) : tokens;
+  const bool of_sequences = config.classes > 0 && !config.per_token;
+  const size_t expected = of_sequences ? static_cast<size_t>(batch.batch) : tokens;
   const int64_t end = config.classes > 0 ? config.classes : config.vocab;
-  if (batch.targets.size() != expected) {
-    Throw(ErrorCode::kInvalidData, "batch", "given {} targets, expected {}", batch.targets.size(),
-          expected);
+  const size_t given = config.numbers ? batch.values.size() : batch.targets.size();
+  if (given != expected)
+    Throw(ErrorCode::kInvalidData, "batch", "given {} targets, expected {}", given, expected);
+  const int32_t least = of_sequences ? 0 : kNoTarget;  // every sequence has a class
+  if (config.numbers) {
+    const bool finite = std::ranges::none_of(batch.values, [&](float value) {
+      return std::isinf(value) || (of_sequences && std::isnan(value));
+    });
+    if (!finite)
+      Throw(ErrorCode::kInvalidData, "batch", "given a value that is not finite, expected numbers");
+    return;
   }
-  const int32_t least = config.classes > 0 ? 0 : kNoTarget;  // every sequence has a class
   if (const auto bad = outside(batch.targets, least, end); bad != batch.targets.end())
     Throw(ErrorCode::kInvalidData, "batch", "given the target {}, expected 0 to {}", *bad, end - 1);
 }
@@ -66,7 +75,7 @@ std::unique_ptr<Network> Network::Make(const ModelConfig& config, const NetworkO
   CheckConfig(config);
   std::unique_ptr<Network> network;
   if (config.classes > 0) {
-    network = std::make_unique<Classifier>(config, options);
+    network = std::make_unique<Labeller>(config, options);
   } else {
     network = std::make_unique<LanguageModel>(config, options);
   }
@@ -212,8 +221,12 @@ std::vector<TallyEntry> Network::Read(const Tally& tally) const {
   return entries;
 }
 
+void Network::WeighClasses(std::vector<float>) {
+  Throw(ErrorCode::kInvalidOption, "class_weights", "given for a model without classes");
+}
+
 Cache Network::MakeCache() const {
-  if (!config_.causal) RefuseToContinue(config_);
+  if (!config_.causal || config_.classes > 0) RefuseToContinue(config_);
   return body_.MakeCache();
 }
 

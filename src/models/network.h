@@ -36,7 +36,7 @@ Tensor OnHost(Tensor array, const Context& context);
 
 class Network {
  public:
-  // Makes a classifier if the config has classes, else a language model. Checks the config.
+  // Makes a labeller if the config has classes, else a language model. Checks the config.
   static std::unique_ptr<Network> Make(const ModelConfig& config, const NetworkOptions& options);
   virtual ~Network() = default;
 
@@ -54,6 +54,10 @@ class Network {
   // compute their gradients, and the optimizer does not see them. 0: of none. Throws
   // kInvalidOption if there are fewer blocks.
   void Freeze(int64_t layers);
+
+  // From now on the loss of each case is that times the weight of its class. Throws kInvalidOption
+  // unless the network tells classes apart and each weight is above 0.
+  virtual void WeighClasses(std::vector<float> weights);
 
   // `recompute`: see PassBuffers.
   PassBuffers MakeBuffers(bool recompute = false) const {

@@ -28,6 +28,7 @@ struct PassBuffers {
   };
   Output output;
   DeviceArray<int32_t> targets_memory;
+  DeviceArray<float> values_memory;    // numbers to predict, or weights of classes
   DeviceArray<int64_t> places_memory;  // places of rows that have a target
 };
 

@@ -38,7 +38,7 @@ Passed ForEachTarget(const Dataset& data, const Pass& pass, const Visit& visit) 
   for (int64_t i = 0; i < batches; ++i) {
     const Batch part =
         data.EvalBatch(pass.split, {.index = i, .batch = batch, .length = pass.length});
-    const auto length = static_cast<size_t>(classes ? 1 : part.length);
+    const size_t length = part.targets.size() / static_cast<size_t>(part.batch);
     const std::vector<uint8_t> kinds = pass.masked && data.vocabulary() != nullptr
                                            ? Maskings(part, *data.vocabulary())
                                            : std::vector<uint8_t>(part.targets.size());
@@ -85,7 +85,35 @@ int OrderFor(int64_t vocab, int64_t targets, double different) {
   return static_cast<int>(std::clamp(order, double{kLeast}, static_cast<double>(most)));
 }
 
+namespace {
+
+// Always the mean of the train split, which is 0 as batches give numbers.
+Baselines MeasureNumbers(const Dataset& data, const BaselineOptions& options) {
+  Baselines result{.length = data.Length(options.length)};
+  Score score;
+  const int64_t batch = std::max<int64_t>(1, kTokensOfBatch / result.length);
+  for (int64_t i = 0; i < data.Batches(options.split, batch, result.length); ++i) {
+    const Batch part =
+        data.EvalBatch(options.split, {.index = i, .batch = batch, .length = result.length});
+    const size_t length = part.values.size() / static_cast<size_t>(part.batch);
+    for (size_t at = 0; at < part.values.size(); ++at) {
+      if (at % length == 0 && score.count >= options.eval_tokens) result.all_evaluated = false;
+      if (!result.all_evaluated) break;
+      const auto value = static_cast<double>(part.values[at]);
+      if (!std::isnan(value)) score += {.loss = value * value, .correct = 0, .count = 1};
+    }
+  }
+  if (score.count == 0)
+    Throw(ErrorCode::kInvalidData, "baselines", "the {} split has no targets", Name(options.split));
+  result.evaluated = score.count;
+  result.baselines = {{.name = "mean of training", .score = score}};
+  return result;
+}
+
+}  // namespace
+
 Baselines MeasureBaselines(const Dataset& data, const BaselineOptions& options) {
+  if (options.task == Task::kRegress) return MeasureNumbers(data, options);
   Baselines result{.length = data.Length(options.length)};
   const bool classes = data.classes() > 0;
   const int64_t answers = classes ? data.classes() : data.vocab();

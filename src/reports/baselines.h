@@ -28,7 +28,8 @@ struct BaselineOptions {
 // `correct` is what guessing gets right on average. "empirical" (for classes "most frequent"): the
 // frequencies of targets. "2-gram" and so on: NgramModel, whose history is tokens of the same
 // sequence only, up to the order that the targets suffice for. For masked tokens instead "shown
-// token": the frequencies of targets given what is shown in their place.
+// token": the frequencies of targets given what is shown in their place. For numbers only "mean of
+// training", whose loss is the squared error of scaled numbers.
 struct Baseline {
   std::string name;
   Score score;

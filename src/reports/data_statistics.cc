@@ -48,13 +48,19 @@ std::string Sampled(int64_t count, bool all) {
 
 DataStatistics GatherStatistics(const Dataset& data, const DataFormat& format, int64_t length,
                                 const std::optional<BaselineOptions>& options) {
-  const bool classes = data.classes() > 0;
+  const bool classes = data.classes() > 0, numbers = data.classes() == 1;
   const Vocabulary* vocabulary = data.vocabulary();
+  const std::vector<std::string> names = data.ClassNames();
   DataStatistics statistics{.vocabulary = vocabulary ? std::string(vocabulary->name()) : "",
-                            .unit = classes ? "class" : std::string(data.Unit()),
+                            .token = std::string(data.Unit()),
+                            .unit = numbers   ? "number"
+                                    : classes ? "class"
+                                              : std::string(data.Unit()),
                             .vocab = data.vocab(),
                             .classes = data.classes(),
+                            .scale = {},
                             .split_by = data.SplitBy()};
+  if (numbers) statistics.scale = data.Scale();
   for (int i = 0; i < kSplits; ++i)
     statistics.splits[static_cast<size_t>(i)] = data.Summary(static_cast<Split>(i));
   // Only records have a begin token, and pictures are never clipped.
@@ -67,8 +73,9 @@ DataStatistics GatherStatistics(const Dataset& data, const DataFormat& format, i
   statistics.split = options->split;
   statistics.baselines = MeasureBaselines(data, *options);
   for (const TargetCount& each : statistics.baselines->frequencies) {
-    statistics.shown.push_back(vocabulary && !classes ? vocabulary->Show(each.target)
-                                                      : std::to_string(each.target));
+    statistics.shown.push_back(!names.empty()           ? names[static_cast<size_t>(each.target)]
+                               : vocabulary && !classes ? vocabulary->Show(each.target)
+                                                        : std::to_string(each.target));
   }
   return statistics;
 }
@@ -84,6 +91,9 @@ std::string SplitText(const DataStatistics& statistics) {
            "split alternately. Pieces between two cuts count as records.";
   if (statistics.split_by == SplitRule::kClusters)
     return "Divided by clusters of records: relatives are in the same split.";
+  if (statistics.split_by == SplitRule::kStratified)
+    return "Divided by a hash of each record, in the same shares of each class: equal records of a "
+           "class are in the same split.";
   if (statistics.split_by == SplitRule::kFiles) return "Each split has files of its own.";
   return "";
 }
@@ -92,8 +102,9 @@ std::string DroppedText(const DataStatistics& statistics) {
   if (!(statistics.dropped > 0)) return "";
   return fmt::format(
       "Sequences of {} leave out {:.1f} % of all {}s of the train split, which are never seen "
-      "(layout clip); the layouts crop and join use all of them.",
-      statistics.clipped_at, 100 * statistics.dropped, statistics.unit);
+      "(layout clip){}.",
+      statistics.clipped_at, 100 * statistics.dropped, statistics.token,
+      statistics.classes > 0 ? "" : "; the layouts crop and join use all of them");
 }
 
 Table LengthsTable(const DataStatistics& statistics) {
@@ -103,7 +114,7 @@ Table LengthsTable(const DataStatistics& statistics) {
   Table table{
       .title = "Splits",
       .caption = fmt::format("Lengths are {}s of a record, without special tokens. {} {}",
-                             statistics.unit, SplitText(statistics), DroppedText(statistics)),
+                             statistics.token, SplitText(statistics), DroppedText(statistics)),
       .columns = {"split", "records", "tokens"}};
   const auto add = [](std::vector<std::string>& cells, std::initializer_list<std::string> more) {
     cells.insert(cells.end(), more);
@@ -206,6 +217,9 @@ Json ToJson(const DataStatistics& statistics) {
                {"classes", statistics.classes},
                {"split_by", statistics.split_by ? Name(*statistics.split_by) : ""},
                {"splits", Json::object()}};
+  if (statistics.scale)
+    json["numbers"] = {{"mean", statistics.scale->mean},
+                       {"deviation", statistics.scale->deviation}};
   if (statistics.clipped_at > 0) json["dropped_by_clip"] = statistics.dropped;
   for (int i = 0; i < kSplits; ++i) {
     const SplitSummary& summary = statistics.splits[static_cast<size_t>(i)];

@@ -15,8 +15,10 @@ namespace favor::reports {
 
 struct DataStatistics {
   std::string vocabulary;  // name of the vocabulary; empty: none
-  std::string unit;        // what a target is: a residue, a byte, a class
+  std::string token;       // what a token is: a residue, a byte
+  std::string unit;        // what a target is: a token, a class, a number
   int64_t vocab = 0, classes = 0;
+  std::optional<LabelScale> scale;           // of numbers to predict
   std::optional<SplitRule> split_by;         // empty for generated data
   std::array<SplitSummary, kSplits> splits;  // by Split; generated tasks have none
   // The share of tokens of the train split that layout clip leaves out at `clipped_at`, or 0.
@@ -50,7 +52,7 @@ struct MaskingScores {
   std::array<Score, kMaskings> by_masking;
 };
 Table MaskingTable(const std::vector<MaskingScores>& models);
-// The next two need baselines.
+// The next two need baselines, and targets that are not numbers.
 Table FrequenciesTable(const DataStatistics& statistics, size_t most = 30);
 Table BaselinesTable(const DataStatistics& statistics);
 

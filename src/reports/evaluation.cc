@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "core/utf8.h"
 
@@ -10,22 +11,30 @@ namespace favor::reports {
 namespace {
 
 // Keeps the first sequences of a batch.
-void Keep(int64_t sequences, bool classes, Batch& batch) {
-  const auto tokens = static_cast<size_t>(sequences * batch.length);
+void Keep(int64_t sequences, Batch& batch) {
+  const auto keep = [&]<class T>(std::vector<T>& values) {
+    values.resize(values.size() / static_cast<size_t>(batch.batch) *
+                  static_cast<size_t>(sequences));
+  };
+  keep(batch.tokens);
+  keep(batch.targets);
+  keep(batch.values);
+  keep(batch.mask);
   batch.batch = sequences;
-  batch.tokens.resize(tokens);
-  batch.targets.resize(classes ? static_cast<size_t>(sequences) : tokens);
-  if (!batch.mask.empty()) batch.mask.resize(tokens);
 }
 
 // How many sequences at the front of a batch hold `targets` targets, or all of them.
-int64_t SequencesFor(int64_t targets, bool classes, const Batch& batch) {
-  const int64_t each = classes ? 1 : batch.length;
+int64_t SequencesFor(int64_t targets, const Batch& batch) {
+  const auto sequences = static_cast<size_t>(batch.batch);
+  const size_t classes = batch.targets.size() / sequences,
+               numbers = batch.values.size() / sequences;  // of each sequence
   int64_t count = 0;
-  for (int64_t sequence = 0; sequence < batch.batch; ++sequence) {
-    if (count >= targets) return sequence;
-    const auto begin = batch.targets.begin() + sequence * each;
-    count += each - std::count(begin, begin + each, kNoTarget);
+  for (size_t i = 0; i < sequences; ++i) {
+    if (count >= targets) return static_cast<int64_t>(i);
+    for (const int32_t target : std::span(batch.targets).subspan(i * classes, classes))
+      count += target != kNoTarget ? 1 : 0;
+    for (const float value : std::span(batch.values).subspan(i * numbers, numbers))
+      count += std::isnan(value) ? 0 : 1;
   }
   return batch.batch;
 }
@@ -84,6 +93,7 @@ Evaluation Evaluate(const Model& model, const Dataset& data, const EvaluationOpt
   const bool text = !classes && !masked && data.Summary(options.split).words > 0;
   const int64_t batches = BatchesOf(data, options);
   Evaluation result;
+  LabelCases cases(model.config(), data.Scale());
   std::map<int32_t, int64_t> frequency;
   for (int64_t i = 0; i < batches; ++i) {
     if (result.score.count >= options.targets) {
@@ -92,12 +102,14 @@ Evaluation Evaluate(const Model& model, const Dataset& data, const EvaluationOpt
     }
     Batch batch = data.EvalBatch(options.split,
                                  {.index = i, .batch = options.batch, .length = options.length});
-    const int64_t kept = SequencesFor(options.targets - result.score.count, classes, batch);
+    const int64_t kept = SequencesFor(options.targets - result.score.count, batch);
     if (kept < batch.batch) {
       result.all = false;
-      Keep(kept, classes, batch);
+      Keep(kept, batch);
     }
-    if (masked) {
+    if (classes) {
+      result.score += cases.Add(batch, model.Logits(batch, context));
+    } else if (masked) {
       const std::vector<Score> scores =
           model.EvaluateGroups(batch, Maskings(batch, *data.vocabulary()), context);
       for (size_t kind = 0; kind < scores.size(); ++kind) {
@@ -114,6 +126,7 @@ Evaluation Evaluate(const Model& model, const Dataset& data, const EvaluationOpt
   result.all = result.all && batches == data.Batches(options.split, options.batch, options.length);
   for (const auto& [target, count] : frequency)
     result.most_frequent = std::max(result.most_frequent, count);
+  if (classes) result.labels = cases.Measure();
   return result;
 }
 

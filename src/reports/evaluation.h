@@ -9,6 +9,7 @@
 #include "favor/context.h"
 #include "favor/data.h"
 #include "favor/model.h"
+#include "reports/label_evaluation.h"
 
 namespace favor::reports {
 
@@ -24,6 +25,7 @@ struct EvaluationOptions {
 
 struct Evaluation {
   Score score;
+  LabelEvaluation labels;                        // only for models that predict labels
   std::array<Score, kMaskings> by_masking = {};  // only for masked models
   int64_t most_frequent = 0;  // hits of always answering the most frequent target
   // Size of the text that was predicted; 0 if the data is not text, or was masked. A word counts

@@ -95,11 +95,8 @@ class Page {
           "{}: {} with {}, {} layers of width {}, {:.3g} million parameters, trained for {} steps "
           "on {:.3g} million tokens of {} ({}){}. The figures are those of its checkpoint of step "
           "{}.",
-          subject->run.Name(),
-          model.classes > 0 ? "a classifier"
-          : model.causal    ? "a decoder"
-                            : "an encoder",
-          AttentionOf(*subject), model.layers, model.width,
+          subject->run.Name(), model.causal ? "a decoder" : "an encoder", AttentionOf(*subject),
+          model.layers, model.width,
           static_cast<double>(subject->trained.model.ParameterCount()) / 1e6,
           subject->run.steps.empty() ? 0 : subject->run.steps.back().step,
           static_cast<double>(tokens) / 1e6, Printable(config.data), Name(config.task),
@@ -142,10 +139,10 @@ class Page {
   void Results(const SubjectGroup& group) {
     const Subject& first = group.first();
     const Task task = first.run.config.task;
+    if (HasLabels(task)) return LabelResults(group);
     Table table{.title = fmt::format("How well {}{}",
-                                     task == Task::kMasked     ? "masked tokens are predicted"
-                                     : task == Task::kClassify ? "sequences are classified"
-                                                               : "the next token is predicted",
+                                     task == Task::kMasked ? "masked tokens are predicted"
+                                                           : "the next token is predicted",
                                      Of(group)),
                 .caption = fmt::format(
                     "{} of the {} split: {} targets. Models are those of the best checkpoint. The "
@@ -178,12 +175,56 @@ class Page {
       same.score = baseline.score;
       same.by_masking = baseline.by_masking;
       add(baseline.name, same);
-      (groups_.size() == 1 ? results_["baselines"]
-                           : results_["runs"].back()["baselines"])[baseline.name] =
-          ScoreJson(baseline.score);
+      AddBaseline(baseline);
     }
     report_.AddTable(table);
     if (task == Task::kMasked) report_.AddTable(MaskingTable(kinds));
+  }
+
+  void AddBaseline(const Baseline& baseline) {
+    (groups_.size() == 1 ? results_["baselines"]
+                         : results_["runs"].back()["baselines"])[baseline.name] =
+        ScoreJson(baseline.score);
+  }
+
+  void LabelResults(const SubjectGroup& group) {
+    const Subject& first = group.first();
+    const bool numbers = first.run.config.task == Task::kRegress;
+    std::vector<LabelResult> results;
+    for (const Subject* subject : group.subjects) {
+      results.push_back({subject->run.Name() + ": " + AttentionOf(*subject),
+                         subject->evaluation.score, subject->evaluation.labels});
+      AddResult(*subject);
+    }
+    for (const Baseline& baseline : group.statistics.baselines->baselines) {
+      results.push_back({.name = baseline.name, .score = baseline.score, .labels = {}});
+      AddBaseline(baseline);
+    }
+    Table table = LabelResultsTable(results, numbers, first.data->Scale().deviation);
+    table.title =
+        fmt::format("How well {} are {}{}",
+                    first.run.config.model.per_token ? fmt::format("{}s", first.data->Unit())
+                                                     : std::string("sequences"),
+                    numbers ? "predicted" : "classified", Of(group));
+    table.caption = fmt::format("{} of the {} split: {} cases. {}",
+                                first.evaluation.all ? "All" : "A random sample", Name(first.split),
+                                first.evaluation.score.count, table.caption);
+    report_.AddTable(table);
+    for (const Subject* subject : group.subjects) {
+      const LabelEvaluation& labels = subject->evaluation.labels;
+      const std::string of = subjects_.size() > 1 ? ", " + subject->run.Name() : "";
+      if (numbers) {
+        Plot plot = PredictionPlot(labels);
+        plot.title += of;
+        report_.AddPlot(plot);
+        continue;
+      }
+      for (Table each : {ClassTable(*labels.classes, subject->trained.classes),
+                         ConfusionTable(*labels.classes, subject->trained.classes)}) {
+        each.title += of;
+        report_.AddTable(each);
+      }
+    }
   }
 
   void AddResult(const Subject& subject) {
@@ -205,6 +246,8 @@ class Page {
             ScoreJson(subject.evaluation.by_masking[static_cast<size_t>(kind)]);
       }
     }
+    if (HasLabels(subject.run.config.task))
+      result["labels"] = ToJson(subject.evaluation.labels, subject.trained.classes);
     for (const auto& [length, time] : subject.microseconds)
       result["microseconds_per_token"][std::to_string(length)] = time;
     results_["runs"].push_back(std::move(result));
@@ -259,6 +302,8 @@ class Page {
       }
       if (!curves.series.empty()) report_.AddPlot(curves);
     };
+    if (group.first().run.config.task == Task::kRegress)
+      return plot("Loss", "squared error of scaled numbers", &train::LogPoint::loss);
     plot("Loss", "nats per " + group.Unit(), &train::LogPoint::loss);
     plot("Accuracy", "share of targets", &train::LogPoint::accuracy);
   }
@@ -322,9 +367,11 @@ class Page {
     Table lengths = LengthsTable(group.statistics);
     lengths.title += Of(group);
     if (!lengths.rows.empty()) report_.AddTable(lengths);
-    Table frequencies = FrequenciesTable(group.statistics, 12);
-    frequencies.title += Of(group);
-    report_.AddTable(frequencies);
+    if (!group.statistics.scale) {
+      Table frequencies = FrequenciesTable(group.statistics, 12);
+      frequencies.title += Of(group);
+      report_.AddTable(frequencies);
+    }
     if (groups_.size() == 1) results_["data"] = ToJson(group.statistics);
   }
 

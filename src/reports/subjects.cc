@@ -25,7 +25,13 @@ double MicrosecondsOfToken(const Model& model, int64_t length, const Context& co
     batch.tokens.push_back(static_cast<int32_t>(stream.Uniform(static_cast<uint64_t>(i)) *
                                                 static_cast<double>(model.config().vocab)));
   }
-  batch.targets.assign(static_cast<size_t>(model.config().classes > 0 ? 1 : length), 0);
+  const ModelConfig& config = model.config();
+  const size_t targets = static_cast<size_t>(config.classes > 0 && !config.per_token ? 1 : length);
+  if (config.numbers) {
+    batch.values.assign(targets, 0);
+  } else {
+    batch.targets.assign(targets, 0);
+  }
   const auto pass = [&] { model.Evaluate(batch, context); };
   pass();
   return 1e6 * LeastSeconds(2, pass) / static_cast<double>(length);

@@ -55,13 +55,16 @@ std::vector<Field> TrainFields(TrainConfig& c) {
       {"first_batch",
        "Batches of the data that were read before, by the run that this one starts from",
        IntegerField{&c.first_batch, 0, kMany}, /*sparse=*/true},
+      {"class_weights", "How much each case counts; balanced: so that all classes count the same",
+       Choice(c.class_weights), /*sparse=*/true},
   };
 }
 
 std::vector<Field> DataFields(RunConfig& c) {
   return {{"data", "A file or folder (FASTA, text, pictures) or task:NAME,key=value,…",
            TextField{&c.data, "FILE|task:NAME"}},
-          {"task", "What is learned: the next token, masked tokens, or a class", Choice(c.task)},
+          {"task", "What is learned: the next token, masked tokens, a class, or a number",
+           Choice(c.task)},
           {"init",
            "Start from the weights of a run or checkpoint; what is not given is as in that run "
            "(other data "
@@ -98,7 +101,10 @@ std::vector<Field> FormatFields(DataFormat& c) {
       {"valid_data", "FASTA to validate on, instead of a share of the data",
        TextField{&c.valid_data, "FILE"}, /*sparse=*/true},
       {"test_data", "FASTA to test on, instead of a share of the data",
-       TextField{&c.test_data, "FILE"}, /*sparse=*/true}};
+       TextField{&c.test_data, "FILE"}, /*sparse=*/true},
+      {"labels", "A table of labels to learn: names of FASTA records and classes or numbers",
+       TextField{&c.labels, "TABLE.tsv"}, /*sparse=*/true},
+      {"label_of", "What labels belong to", Choice(c.label_of), /*sparse=*/true}};
 }
 
 std::vector<Field> RunFields(RunConfig& c) {

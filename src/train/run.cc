@@ -33,15 +33,18 @@ bool Exists(const fs::path& path) {
 }
 
 constexpr std::string_view kFilesOfARun[] = {
-    models::kConfigName,    models::kLastName,    models::kBestName,     models::kLogName,
-    models::kTokenizerName, models::kHeldOutName, models::kClustersName, models::kReportName};
+    models::kConfigName,   models::kLastName,      models::kBestName,
+    models::kLogName,      models::kTokenizerName, models::kHeldOutName,
+    models::kClustersName, models::kLabelsName,    models::kReportName};
 
 // Throws if a run would overwrite what it reads: its folder must not be, or lie inside, its data.
 void CheckApart(const RunConfig& config, const std::string& hint, const fs::path& folder) {
   std::error_code ignored;
   const fs::path out = fs::weakly_canonical(folder, ignored);
-  for (const std::string& input : {config.data, config.format.held_out, config.format.clusters,
-                                   config.format.valid_data, config.format.test_data, hint}) {
+  std::vector<std::string> inputs = {config.data, hint};
+  for (const train::FormatFile& file : train::kFormatFiles)
+    inputs.push_back(config.format.*file.path);
+  for (const std::string& input : inputs) {
     if (input.empty() || input.starts_with("task:")) continue;
     const fs::path path = fs::weakly_canonical(input, ignored);
     const bool around = fs::is_directory(path, ignored) &&
@@ -116,6 +119,7 @@ class Run {
     TrainResult result;
     if (evaluate_start) EvaluateStart(log);
     result.start = start_;
+    const bool numbers = trainer_.config().task == Task::kRegress;
     double rate = 0;  // tokens per second over the last few steps
     while (trainer_.step() < config.steps && !Stopped()) {
       if (options_.stop && options_.stop()) {
@@ -131,9 +135,9 @@ class Run {
       log.Step(report, trainer_.tokens(), now);
       // Short sequences may have no masked tokens at all.
       const std::string score =
-          std::isnan(report.loss)
-              ? "no targets"
-              : fmt::format("loss {:.3f}  accuracy {:.3f}", report.loss, report.accuracy);
+          std::isnan(report.loss) ? "no targets"
+          : numbers               ? fmt::format("loss {:.3f}", report.loss)
+                    : fmt::format("loss {:.3f}  accuracy {:.3f}", report.loss, report.accuracy);
       progress.Update(report.step, fmt::format("{}  {:.0f} tokens/s", score, rate));
       const bool last = report.step == config.steps;
       if (last || (config.eval_every > 0 && report.step % config.eval_every == 0))
@@ -142,6 +146,7 @@ class Run {
           SavedLongAgo())
         Save(log);
     }
+    result.task = trainer_.config().task;
     result.unit = trainer_.data().Unit();
     result.steps = trainer_.step();
     result.tokens = trainer_.tokens();
@@ -161,7 +166,9 @@ class Run {
     const fs::path last = fs::path(options.out) / models::kLastName;
     if (!options.resume || !Exists(last)) return nullptr;
     const models::Checkpoint checkpoint(last.string());
-    return train::FindData(config, options.out,
+    RunConfig stored = config;
+    train::UseCopies(options.out, stored.format);
+    return train::FindData(stored, options.out,
                            train::DataDescription::FromJson(ParseJson(checkpoint.info().state)),
                            options.data);
   }
@@ -174,7 +181,8 @@ class Run {
     start_ = {.report = trainer_.StartFrom(other)};
     const ModelConfig &own = other.config(), &here = trainer_.config().model;
     const int64_t length = trainer_.config().training.length;
-    const bool same_task = own.causal == here.causal && own.classes == here.classes;
+    const bool same_task = own.causal == here.causal && own.classes == here.classes &&
+                           trainer_.config().format.labels.empty();
     if (same_task && (own.positions != Positions::kLearned || own.max_length >= length))
       start_->own = EvaluateOther(other, context);
   }
@@ -228,9 +236,9 @@ class Run {
         trainer_.data().Summary(Split::kTrain).ShareBeyond(config.training.length);
     if (!(dropped > 0)) return;
     Notice(fmt::format(
-        "train: records are clipped at {} {}s, which leaves out {:.1f} % of the train split "
-        "(--layout crop or join uses all)\n",
-        config.training.length, trainer_.data().Unit(), 100 * dropped));
+        "train: records are clipped at {} {}s, which leaves out {:.1f} % of the train split{}\n",
+        config.training.length, trainer_.data().Unit(), 100 * dropped,
+        config.format.labels.empty() ? " (--layout crop or join uses all)" : ""));
   }
 
   // An evaluation without targets would end the run, so it is refused at the start.
@@ -241,8 +249,7 @@ class Run {
     for (int64_t i = 0; i < batches; ++i) {
       const Batch batch = trainer_.data().EvalBatch(
           Split::kValid, {.index = i, .batch = config.batch, .length = config.length});
-      if (std::ranges::any_of(batch.targets, [](int32_t target) { return target != kNoTarget; }))
-        return;
+      if (CountTargets(batch) > 0) return;
     }
     Throw(ErrorCode::kInvalidData, Printable(trainer_.config().data),
           "the valid split has no targets: {} batches of {} × {} tokens", batches, config.batch,
@@ -258,12 +265,10 @@ class Run {
         io::WriteFileAtomically(Path(models::kConfigName), ToJson(trainer_.config()));
       return;
     }
-    // Copies, so that the model's tokens and the held-out records stay known.
-    const DataFormat& format = trainer_.config().format;
-    for (const auto& [path, name] : {std::pair(&format.tokenizer, models::kTokenizerName),
-                                     std::pair(&format.held_out, models::kHeldOutName),
-                                     std::pair(&format.clusters, models::kClustersName)}) {
-      if (!path->empty()) io::WriteFileAtomically(Path(name), io::ReadRegularFile(*path));
+    for (const train::FormatFile& file : train::kFormatFiles) {
+      const std::string& path = trainer_.config().format.*file.path;
+      if (!file.copy.empty() && !path.empty())
+        io::WriteFileAtomically(Path(file.copy), io::ReadRegularFile(path));
     }
     io::WriteFileAtomically(Path(models::kConfigName), ToJson(trainer_.config()));
     SaveLast();

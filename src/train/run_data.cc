@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 
 #include "core/error_text.h"
 #include "core/json.h"
-#include "models/checkpoint.h"
 
 namespace favor::train {
 namespace {
@@ -40,6 +40,24 @@ std::string Text(const Json& state, const char* key) {
              : "";
 }
 
+std::vector<std::string> Classes(const Json& state) {
+  std::vector<std::string> classes;
+  if (!state.is_object() || !state.contains("classes") || !state["classes"].is_array()) return {};
+  for (const Json& one : state["classes"])
+    classes.push_back(one.is_string() ? one.get<std::string>() : "");
+  return classes;
+}
+
+std::optional<LabelScale> Scale(const Json& state) {
+  if (!state.is_object() || !state.contains("scale") || !state["scale"].is_array()) return {};
+  const Json& scale = state["scale"];
+  if (scale.size() != 2 || !scale[0].is_number() || !scale[1].is_number()) return {};
+  const LabelScale found{.mean = scale[0].get<double>(), .deviation = scale[1].get<double>()};
+  if (!std::isfinite(found.mean) || !std::isfinite(found.deviation) || found.deviation <= 0)
+    return {};
+  return found;
+}
+
 // Files of splits that are not where the config says may be next to the data.
 void FindNextTo(const std::string& data, DataFormat& format) {
   for (std::string* path : {&format.valid_data, &format.test_data}) {
@@ -49,18 +67,27 @@ void FindNextTo(const std::string& data, DataFormat& format) {
   }
 }
 
+// Data with labels as the run's model knows them.
+std::unique_ptr<Dataset> OpenLike(const RunConfig& config, const DataDescription& record) {
+  DataOptions options = OptionsOf(config);
+  options.classes = record.classes;
+  options.scale = record.scale;
+  return favor::OpenData(config.data, options);
+}
+
 // Data that lists or files divide, if it is the run's own.
 std::shared_ptr<const Dataset> OpenIfSame(RunConfig config, const DataDescription& record) {
   FindNextTo(config.data, config.format);
   const DataFormat& format = config.format;
-  const auto there = [](const std::string& path) { return path.empty() || Exists(path); };
   const bool lists = !format.held_out.empty() || !format.clusters.empty() ||
                      !format.valid_data.empty() || !format.test_data.empty();
-  if (!lists || record.fingerprint.empty() || !there(format.held_out) || !there(format.clusters) ||
-      !there(format.valid_data) || !there(format.test_data))
+  const auto missing = [&](const FormatFile& file) {
+    return !(format.*file.path).empty() && !Exists(format.*file.path);
+  };
+  if (!lists || record.fingerprint.empty() || std::ranges::any_of(kFormatFiles, missing))
     return nullptr;
   try {
-    std::shared_ptr<const Dataset> data = OpenData(config);
+    std::shared_ptr<const Dataset> data = OpenLike(config, record);
     return data->Fingerprint() == record.fingerprint ? data : nullptr;
   } catch (const Error&) {  // names that other data does not have
     return nullptr;
@@ -75,6 +102,20 @@ void CheckDataGiven(const RunConfig& config) {
           "given nothing, expected a file, a folder or task:NAME,key=value,…");
 }
 
+bool ReadsLikeADecoder(const RunConfig& config) {
+  if (config.task == Task::kCausal) return true;
+  return HasLabels(config.task) && !config.init.empty() && config.model.causal;
+}
+
+DataOptions OptionsOf(const RunConfig& config) {
+  return {.task = config.task,
+          .seed = static_cast<uint64_t>(config.training.seed),
+          .decoder = ReadsLikeADecoder(config),
+          .classes = {},
+          .scale = std::nullopt,
+          .format = config.format};
+}
+
 DataDescription DataDescription::Of(const Dataset& data, const std::string& source,
                                     const std::string& path) {
   DataDescription record{
@@ -82,7 +123,9 @@ DataDescription DataDescription::Of(const Dataset& data, const std::string& sour
       .content = data.Content(),
       .shape = data.Shape(),
       .vocabulary = data.vocabulary() == nullptr ? "" : data.vocabulary()->Fingerprint(),
-      .shown = Ranges(data.TrainCounts())};
+      .shown = Ranges(data.TrainCounts()),
+      .classes = data.ClassNames()};
+  if (data.classes() == 1) record.scale = data.Scale();
   std::error_code ignored;
   if (!IsTask(source) && fs::path(source).is_relative() && Exists(source)) {
     const fs::path folder = fs::absolute(path, ignored).parent_path();
@@ -100,6 +143,8 @@ Json DataDescription::ToJson() const {
   add("shape", shape);
   add("data_from_here", from_here);
   add("shown", shown);
+  if (!classes.empty()) json["classes"] = classes;
+  if (scale) json["scale"] = {scale->mean, scale->deviation};
   return json;
 }
 
@@ -109,7 +154,9 @@ DataDescription DataDescription::FromJson(const Json& state) {
           .shape = Text(state, "shape"),
           .vocabulary = Text(state, "vocabulary"),
           .from_here = Text(state, "data_from_here"),
-          .shown = Text(state, "shown")};
+          .shown = Text(state, "shown"),
+          .classes = Classes(state),
+          .scale = Scale(state)};
 }
 
 std::vector<int32_t> DataDescription::Unseen(int64_t vocab) const {
@@ -143,18 +190,16 @@ std::optional<int32_t> StartToken(const RunConfig& config, const Vocabulary& voc
 }
 
 void UseCopies(const std::string& folder, DataFormat& format) {
-  for (const auto& [path, name] : {std::pair(&format.tokenizer, models::kTokenizerName),
-                                   std::pair(&format.held_out, models::kHeldOutName),
-                                   std::pair(&format.clusters, models::kClustersName)}) {
-    const fs::path copy = fs::path(folder) / name;
-    if (!path->empty() && Exists(copy)) *path = copy.string();
+  for (const FormatFile& file : kFormatFiles) {
+    const fs::path copy = fs::path(folder) / file.copy;
+    if (!file.copy.empty() && !(format.*file.path).empty() && Exists(copy))
+      format.*file.path = copy.string();
   }
 }
 
 std::shared_ptr<const Dataset> FindData(const RunConfig& config, const std::string& folder,
                                         const DataDescription& record, const std::string& hint) {
   RunConfig own = config;
-  UseCopies(folder, own.format);
   if (!hint.empty()) {
     own.data = hint;
     if (auto same = OpenIfSame(own, record)) return same;
@@ -162,7 +207,7 @@ std::shared_ptr<const Dataset> FindData(const RunConfig& config, const std::stri
     DataFormat& format = own.format;
     format.held_out = format.clusters = format.valid_data = format.test_data = "";
     if (format.split_by > SplitRule::kBlocks) format.split_by = SplitRule::kAuto;
-    return OpenData(own);
+    return OpenLike(own, record);
   }
   std::vector<std::string> places = {own.data};
   if (!record.from_here.empty())
@@ -172,7 +217,7 @@ std::shared_ptr<const Dataset> FindData(const RunConfig& config, const std::stri
     if (!IsTask(place) && !Exists(place) && place.find(',') == std::string::npos) continue;
     own.data = place;
     FindNextTo(place, own.format);
-    std::shared_ptr<const Dataset> data = OpenData(own);
+    std::shared_ptr<const Dataset> data = OpenLike(own, record);
     if (record.fingerprint.empty() || data->Fingerprint() == record.fingerprint) return data;
     if (first == nullptr) first = std::move(data);
   }

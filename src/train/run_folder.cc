@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "io/input_file.h"
 #include "models/checkpoint.h"
+#include "train/run_data.h"
 
 namespace favor::train {
 namespace {
@@ -75,14 +76,16 @@ double RunFolder::Seconds() const {
 }
 
 std::vector<std::string> FilesOf(const RunConfig& config, const std::string& folder) {
-  std::vector<std::string> files = {config.format.tokenizer, config.format.held_out,
-                                    config.format.clusters,  config.format.valid_data,
-                                    config.format.test_data, config.init};
+  const std::filesystem::path path(folder);
+  std::vector<std::string> files = {config.init};
   if (!config.data.starts_with("task:")) files.push_back(config.data);
   for (const std::string_view name :
-       {models::kConfigName, models::kLastName, models::kBestName, models::kLogName,
-        models::kTokenizerName, models::kHeldOutName, models::kClustersName})
-    files.push_back((std::filesystem::path(folder) / name).string());
+       {models::kConfigName, models::kLastName, models::kBestName, models::kLogName})
+    files.push_back((path / name).string());
+  for (const FormatFile& file : kFormatFiles) {
+    files.push_back(config.format.*file.path);
+    if (!file.copy.empty()) files.push_back((path / file.copy).string());
+  }
   return files;
 }
 

@@ -24,8 +24,8 @@ bool IsOutput(const std::string& name) {
 Json OmegaConfig(const ModelConfig& config) {
   Json json = models::ToJson(config);
   for (const char* key :
-       {"causal", "vocab", "classes", "ff", "positions", "max_length", "embedding_scale", "norm",
-        "norm_epsilon", "activation", "tied", "convolution", "decay"})
+       {"causal", "vocab", "classes", "per_token", "numbers", "ff", "positions", "max_length",
+        "embedding_scale", "norm", "norm_epsilon", "activation", "tied", "convolution", "decay"})
     json.erase(key);
   return json;
 }

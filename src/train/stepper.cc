@@ -64,7 +64,7 @@ int64_t Stepper::CountTargets(std::span<const Batch> batches) const {
   int64_t targets = 0;
   for (const Batch& batch : batches) {
     network_.Check(batch);
-    targets += std::ranges::count_if(batch.targets, [](int32_t t) { return t != kNoTarget; });
+    targets += favor::CountTargets(batch);
   }
   return targets;
 }

@@ -33,6 +33,10 @@ TrainedModel LoadTrained(const std::string& path) {
           "was trained with a vocabulary other than that of '{}'",
           Printable(config.format.tokenizer.empty() ? config.data : config.format.tokenizer));
   }
+  const ModelConfig& own = model.config();
+  const bool classes = record.classes.empty() || std::ssize(record.classes) == own.classes;
+  if (!classes || (own.numbers && !record.scale))
+    Throw(ErrorCode::kInvalidData, Printable(name), "damaged: it does not say what it predicts");
   const bool step = state.is_object() && state.contains("step") &&
                     state["step"].is_number_unsigned() && state["step"] <= INT64_MAX;
   const auto start = train::StartToken(config, *vocabulary, record);
@@ -47,7 +51,9 @@ TrainedModel LoadTrained(const std::string& path) {
           .shape = record.shape,
           .data_from_here = record.from_here,
           .start = start,
-          .unseen = std::move(unseen)};
+          .unseen = std::move(unseen),
+          .classes = record.classes,
+          .scale = record.scale.value_or(LabelScale())};
 }
 
 std::shared_ptr<const Dataset> OpenDataOf(const TrainedModel& trained, const std::string& hint) {
@@ -55,7 +61,9 @@ std::shared_ptr<const Dataset> OpenDataOf(const TrainedModel& trained, const std
       train::FindData(trained.config, std::filesystem::path(trained.path).parent_path().string(),
                       {.fingerprint = trained.fingerprint,
                        .content = trained.content,
-                       .from_here = trained.data_from_here},
+                       .from_here = trained.data_from_here,
+                       .classes = trained.classes,
+                       .scale = trained.scale},
                       hint);
   const std::string& name = hint.empty() ? trained.config.data : hint;
   const ModelConfig& model = trained.model.config();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "core/access.h"
 #include "core/error_text.h"
@@ -31,12 +32,15 @@ RunConfig Complete(RunConfig config, const Dataset* data) {
     };
     derive("vocab", data->vocab(), config.model.vocab);
     derive("classes", data->classes(), config.model.classes);
-  } else if ((config.task == Task::kClassify) != (config.model.classes > 0)) {
+  } else if (HasLabels(config.task) != (config.model.classes > 0)) {
     Throw(ErrorCode::kInvalidOption, "classes", "given {} with the task '{}', expected {}",
-          config.model.classes, Name(config.task),
-          config.task == Task::kClassify ? "their number" : "0");
+          config.model.classes, Name(config.task), HasLabels(config.task) ? "their number" : "0");
   }
-  config.model.causal = config.task == Task::kCausal;
+  config.model.causal = train::ReadsLikeADecoder(config);
+  if (data != nullptr) {
+    config.model.numbers = config.task == Task::kRegress;
+    config.model.per_token = HasLabels(config.task) && config.format.label_of == LabelOf::kToken;
+  }
   if (config.model.positions == Positions::kLearned && config.model.max_length == 0)
     config.model.max_length = config.training.length;
   if (config.model.positions == Positions::kLearned &&
@@ -60,6 +64,24 @@ void CheckName(const char* key, const std::string& data) {
     Throw(ErrorCode::kInvalidOption, key, "given '{}', expected a name in UTF-8", Printable(data));
 }
 
+// n/(classes·n_c) for the n_c of n cases that are of class c; 1 for those that do not occur.
+std::vector<float> BalancedWeights(const Dataset* data) {
+  const std::vector<int64_t> counts =
+      data == nullptr ? std::vector<int64_t>() : data->ClassCounts();
+  if (counts.empty()) {
+    Throw(ErrorCode::kInvalidOption, "class_weights",
+          "given balanced, expected a table of classes");
+  }
+  const auto cases = static_cast<double>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
+  const auto classes =
+      static_cast<double>(std::ranges::count_if(counts, [](int64_t count) { return count > 0; }));
+  std::vector<float> weights;
+  for (const int64_t count : counts)
+    weights.push_back(
+        count == 0 ? 1.0f : static_cast<float>(cases / (classes * static_cast<double>(count))));
+  return weights;
+}
+
 // Checks the same limits for configs from C++ as for those from files.
 void CheckTraining(TrainConfig config) {
   FieldsFromJson("training", FieldsToJson(train::TrainFields(config)), train::TrainFields(config));
@@ -77,6 +99,8 @@ struct Trainer::Impl {
         network(internal::Inside(model)),
         stepper(config.training, context, network) {
     network.Freeze(config.training.freeze);
+    if (config.training.class_weights == ClassWeights::kBalanced)
+      network.WeighClasses(BalancedWeights(data.get()));
   }
 
   const Dataset& Data() const {
@@ -114,20 +138,15 @@ struct Trainer::Impl {
 
 std::unique_ptr<Dataset> OpenData(const RunConfig& config) {
   train::CheckDataGiven(config);
-  return OpenData(config.data, {.task = config.task,
-                                .seed = static_cast<uint64_t>(config.training.seed),
-                                .format = config.format});
+  return OpenData(config.data, train::OptionsOf(config));
 }
 
 Trainer::Trainer(const RunConfig& config, const Context& context,
                  std::shared_ptr<const Dataset> data) {
   CheckTraining(config.training);
   CheckName("data", config.data);
-  CheckName("tokenizer", config.format.tokenizer);
-  CheckName("held_out", config.format.held_out);
-  CheckName("clusters", config.format.clusters);
-  CheckName("valid_data", config.format.valid_data);
-  CheckName("test_data", config.format.test_data);
+  for (const train::FormatFile& file : train::kFormatFiles)
+    CheckName(file.key, config.format.*file.path);
   CheckName("init", config.init);
   if (data == nullptr && (!config.data.empty() || config.model.vocab == 0)) data = OpenData(config);
   impl_ = std::make_unique<Impl>(config, context, std::move(data));

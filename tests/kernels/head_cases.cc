@@ -6,6 +6,7 @@
 #include "kernels/cross_entropy.h"
 #include "kernels/matmul.h"
 #include "kernels/rows.h"
+#include "kernels/squared_error.h"
 #include "tests/kernels/operation_case.h"
 
 namespace favor {
@@ -137,19 +138,31 @@ SoftmaxRow Softmax(const Numbers& logits, int64_t row, int64_t classes, int64_t 
   return result;
 }
 
+// Weights of classes: 0.5, 1.25, 2, 2.75 and again.
+Numbers WeightsOf(int64_t classes) {
+  Numbers weights;
+  for (int64_t i = 0; i < classes; ++i) weights.push_back(0.5 + 0.75 * static_cast<double>(i % 4));
+  return weights;
+}
+
 // Exponentials are accurate to 2.7 roundings, plus one for each unit of their argument.
-void AddCrossEntropy(std::vector<OperationCase>& cases) {
+void AddCrossEntropy(std::vector<OperationCase>& cases, bool weighted) {
   for (const Size& one : {Size{1, 1}, {1, 19}, {5, 8}, {600, 70}, {9, 1000}}) {
     const int64_t rows = one.rows, classes = one.columns;
+    const Numbers weights = weighted ? WeightsOf(classes) : Numbers(At(classes), 1);
     for (const double grad_scale : {0.0, 0.4}) {
-      OperationCase c(
-          Named(grad_scale == 0 ? "cross entropy" : "cross entropy backward", rows, classes));
+      OperationCase c(Named(std::string(weighted ? "weighted cross entropy" : "cross entropy") +
+                                (grad_scale == 0 ? "" : " backward"),
+                            rows, classes));
       c.Array("logits", {rows, classes}).Integers("targets", rows, classes);
+      c.Array("weights", {classes}, weights);
+      c.arrays["weights"].always_f32 = true;
       c.Output("logits", 6);
       c.loss_roundings = 6;
       c.tally = {.unusable = 2, .targets = 10, .correct = 3, .loss = 1.5, .squared_norm = 4};
       c.run = [=](OperationRun& r) {
         kernels::CrossEntropy({.targets = r.Indices("targets"),
+                               .weights = weighted ? r["weights"].Data<float>() : nullptr,
                                .grad_scale = grad_scale,
                                .logits = r["logits"],
                                .tally = r.tally()},
@@ -159,20 +172,25 @@ void AddCrossEntropy(std::vector<OperationCase>& cases) {
         h.loss_size = h.tally.loss;
         for (int64_t row = 0; row < rows; ++row) {
           const SoftmaxRow s = Softmax(h["logits"], row, classes, targets[At(row)]);
-          h.tally.loss += s.loss;
-          h.loss_size += s.loss + 1 + s.range;
+          const double weight = weights[At(targets[At(row)])];
+          h.tally.loss += weight * s.loss;
+          h.loss_size += weight * (s.loss + 1 + s.range);
           h.tally.correct += s.correct ? 1 : 0;
           ++h.tally.targets;
           for (int64_t j = 0; j < classes && grad_scale != 0; ++j) {
             const double p = s.probabilities[At(j)], hot = j == targets[At(row)] ? 1 : 0;
-            h.Put("logits", row * classes + j,
-                  {grad_scale * (p - hot), grad_scale * (p * (1 + s.range) + hot)});
+            h.Put(
+                "logits", row * classes + j,
+                {weight * grad_scale * (p - hot), weight * grad_scale * (p * (1 + s.range) + hot)});
           }
         }
       };
       cases.push_back(c);
     }
   }
+}
+
+void AddCrossEntropyGradient(std::vector<OperationCase>& cases) {
   // The loss as an operation from logits to y, [rows, 1], with one call per row.
   constexpr int64_t kRows = 4, kClasses = 19;
   OperationCase c("cross entropy gradient");
@@ -206,6 +224,40 @@ void AddCrossEntropy(std::vector<OperationCase>& cases) {
   cases.push_back(c);
 }
 
+void AddSquaredError(std::vector<OperationCase>& cases) {
+  for (const int64_t rows : {1, 19, 3000}) {
+    for (const double grad_scale : {0.0, 0.4}) {
+      OperationCase c(Named(grad_scale == 0 ? "squared error" : "squared error backward", rows, 1));
+      c.Array("y", {rows, 1}).Array("targets", {rows}).Output("y", 2);
+      c.arrays["targets"].always_f32 = true;
+      c.loss_roundings = 4;
+      c.tally = {.unusable = 2, .targets = 10, .correct = 3, .loss = 1.5, .squared_norm = 4};
+      c.run = [=](OperationRun& r) {
+        kernels::SquaredError({.targets = r["targets"].Data<float>(),
+                               .grad_scale = grad_scale,
+                               .y = r["y"],
+                               .tally = r.tally()},
+                              r.context);
+      };
+      c.by_hand = [=](Hand& h) {
+        h.loss_size = h.tally.loss;
+        for (int64_t row = 0; row < rows; ++row) {
+          const double y = h["y"][At(row)], target = h["targets"][At(row)];
+          h.tally.loss += (y - target) * (y - target);
+          h.loss_size += (y - target) * (y - target);
+          ++h.tally.targets;
+          if (grad_scale != 0) {
+            h.Put(
+                "y", row,
+                {grad_scale * 2 * (y - target), grad_scale * 2 * (std::abs(y) + std::abs(target))});
+          }
+        }
+      };
+      cases.push_back(c);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<OperationCase> HeadCases() {
@@ -213,7 +265,10 @@ std::vector<OperationCase> HeadCases() {
   AddMatmul(cases);
   AddColumnSums(cases);
   AddRows(cases);
-  AddCrossEntropy(cases);
+  AddCrossEntropy(cases, /*weighted=*/false);
+  AddCrossEntropy(cases, /*weighted=*/true);
+  AddCrossEntropyGradient(cases);
+  AddSquaredError(cases);
   return cases;
 }
 

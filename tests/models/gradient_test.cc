@@ -75,11 +75,20 @@ std::vector<GradientCase> Cases() {
       "dropout", [](ModelConfig&) {}, 0.2);
   add(
       "dropout_post_norm", [](ModelConfig& c) { c.norm = Norm::kPost; }, 0.2);
-  ModelConfig classifier = SmallConfig(/*causal=*/false);
-  classifier.classes = 3;
-  cases.push_back({"classifier", classifier});
-  classifier.attention = "exact";
-  cases.push_back({"classifier_exact", classifier});
+  for (const bool per_token : {false, true}) {
+    for (const bool numbers : {false, true}) {
+      add(std::string(per_token ? "token_" : "sequence_") + (numbers ? "numbers" : "classes"),
+          [&](ModelConfig& c) {
+            c.classes = numbers ? 1 : 3;
+            c.per_token = per_token;
+            c.numbers = numbers;
+          });
+    }
+  }
+  add("classes_exact", [](ModelConfig& c) {
+    c.classes = 3;
+    c.attention = "exact";
+  });
   return cases;
 }
 

@@ -331,7 +331,6 @@ TEST(Model, RefusesConfigsThatCannotBe) {
   ExpectRefused(
       with([](auto& c) { c.positions = Positions::kSinusoidal, c.width = 9, c.heads = 1; }),
       "even");
-  ExpectRefused(with([](auto& c) { c.classes = 2; }), "an encoder");
   ExpectRefused(with([](auto& c) { c.norm_epsilon = 0; }), "norm_epsilon: given 0, expected 1e-30");
   ExpectRefused(with([](auto& c) { c.norm_epsilon = std::nan(""); }), "norm_epsilon");
   ExpectRefused(with([](auto& c) { c.embedding_scale = -1; }), "embedding_scale: given -1");

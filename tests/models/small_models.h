@@ -3,6 +3,7 @@
 #define FAVOR_TESTS_MODELS_SMALL_MODELS_H_
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "favor/model.h"
@@ -23,6 +24,23 @@ inline ModelConfig SmallConfig(bool causal = true) {
   return config;
 }
 
+// Labels in place of targets: of each sequence, or of all tokens but some. Sequences of decoders
+// that learn labels end with padding as well.
+inline void AddSmallLabels(const ModelConfig& config, Batch& batch) {
+  if (batch.mask.empty()) batch.mask.assign(batch.tokens.size(), 1);
+  batch.mask.back() = 0;
+  batch.targets.clear();
+  const int64_t labels = batch.batch * (config.per_token ? batch.length : 1);
+  for (int64_t i = 0; i < labels; ++i) {
+    const bool known = !config.per_token || (i % 5 != 3 && batch.mask[static_cast<size_t>(i)] > 0);
+    if (config.numbers) {
+      batch.values.push_back(known ? 0.75f * static_cast<float>(i) - 1 : std::nanf(""));
+    } else {
+      batch.targets.push_back(known ? static_cast<int32_t>(i % config.classes) : kNoTarget);
+    }
+  }
+}
+
 // Targets at all positions but some; an encoder's second sequence ends with padding.
 inline Batch SmallBatch(const ModelConfig& config, int64_t batch = 2, int64_t length = 6) {
   const RandomStream stream(5, "tokens");
@@ -37,11 +55,7 @@ inline Batch SmallBatch(const ModelConfig& config, int64_t batch = 2, int64_t le
     if (!config.causal) result.mask.push_back(i >= batch * length - 2 ? 0.0f : 1.0f);
   }
   if (!config.causal) result.targets.back() = kNoTarget;
-  if (config.classes > 0) {
-    result.targets.clear();
-    for (int64_t i = 0; i < batch; ++i)
-      result.targets.push_back(static_cast<int32_t>(i % config.classes));
-  }
+  if (config.classes > 0) AddSmallLabels(config, result);
   return result;
 }
 

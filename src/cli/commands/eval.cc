@@ -15,7 +15,7 @@ namespace favor::cli {
 namespace {
 
 struct Arguments {
-  std::string model, data;
+  std::string model, data, labels;
   std::optional<Split> split;
   int64_t batch = 0, length = 0, batches = 0;
   ContextArguments run;
@@ -53,17 +53,18 @@ Subject Open(const Arguments& a, TrainedModel& trained) {
   return subject;
 }
 
-Json ScoreJson(const Score& score) {
-  return {{"tokens", score.count},
-          {"loss", score.MeanLoss()},
-          {"accuracy", score.Accuracy()},
-          {"perplexity", score.Perplexity()},
-          {"bits_per_token", score.BitsPerToken()}};
+Json ScoreJson(const Score& score, Task task) {
+  Json json = {{"tokens", score.count}, {"loss", score.MeanLoss()}};
+  if (task != Task::kRegress) json["accuracy"] = score.Accuracy();
+  if (HasLabels(task)) return json;
+  json["perplexity"] = score.Perplexity();
+  json["bits_per_token"] = score.BitsPerToken();
+  return json;
 }
 
 void PrintAsJson(const TrainedModel& trained, const Subject& subject, int64_t length,
                  const reports::Evaluation& evaluation) {
-  Json json = ScoreJson(evaluation.score);
+  Json json = ScoreJson(evaluation.score, trained.config.task);
   json["model"] = trained.path;
   json["step"] = trained.step;
   json["data"] = subject.name;
@@ -71,14 +72,18 @@ void PrintAsJson(const TrainedModel& trained, const Subject& subject, int64_t le
   json["split"] = Name(subject.split);
   json["whole_split"] = evaluation.all;
   json["length"] = length;
-  json["baseline_accuracy"] =
-      static_cast<double>(evaluation.most_frequent) / static_cast<double>(evaluation.score.count);
+  if (trained.config.task != Task::kRegress)
+    json["baseline_accuracy"] =
+        static_cast<double>(evaluation.most_frequent) / static_cast<double>(evaluation.score.count);
   json["token"] = subject.data->Unit();
+  if (HasLabels(trained.config.task))
+    json["labels"] = reports::ToJson(evaluation.labels, trained.classes);
   if (trained.config.task == Task::kMasked) {
     for (int kind = 0; kind < kMaskings; ++kind) {
       const Score& score = evaluation.by_masking[static_cast<size_t>(kind)];
       if (score.count > 0)
-        json["by_masking"][std::string(Name(static_cast<Masking>(kind)))] = ScoreJson(score);
+        json["by_masking"][std::string(Name(static_cast<Masking>(kind)))] =
+            ScoreJson(score, trained.config.task);
     }
   }
   if (evaluation.words > 0) {
@@ -89,18 +94,48 @@ void PrintAsJson(const TrainedModel& trained, const Subject& subject, int64_t le
   PrintJson(json);
 }
 
+// Numbers are compared with always saying the mean of training.
+void PrintLabels(const TrainedModel& trained, const reports::LabelEvaluation& labels) {
+  if (labels.numbers) {
+    const reports::NumberMetrics& of = *labels.numbers;
+    fmt::print(
+        "root mean squared error {:.4g} (deviation of the labels in training: {:.4g}), mean "
+        "absolute error {:.4g}, R² {:.4f}, correlation {:.4f}, of ranks {:.4f}\n",
+        of.rmse, trained.scale.deviation, of.mae, of.r2, of.pearson, of.spearman);
+    return;
+  }
+  const reports::ClassMetrics& of = *labels.classes;
+  fmt::print("means over classes: accuracy {:.4f}, F1 {:.4f}, AUROC {:.4f}\n",
+             of.BalancedAccuracy(), of.MacroF1(), of.MacroAuroc());
+  fmt::print("\n{}\n{}", ClassTable(of, trained.classes).ToText(),
+             ConfusionTable(of, trained.classes).ToText());
+}
+
+// What was evaluated, and how large it is.
+std::string Heading(const Subject& subject, const reports::Evaluation& evaluation) {
+  return fmt::format("{}{} of {}{}: {} targets", evaluation.all ? "" : "a sample of ",
+                     Name(subject.split), Printable(subject.name),
+                     subject.own ? "" : " (not the data of the run)", evaluation.score.count);
+}
+
 void PrintAsText(const TrainedModel& trained, const Subject& subject,
                  const reports::Evaluation& evaluation) {
   const Score& score = evaluation.score;
   fmt::print("{}, step {}\n", Printable(trained.path), trained.step);
-  fmt::print(
-      "{}{} of {}{}: {} targets, loss {:.4f}, accuracy {:.4f} (always the same answer: {:.4f}), "
-      "perplexity {:.3f}, {:.4f} bits per {}\n",
-      evaluation.all ? "" : "a sample of ", Name(subject.split), Printable(subject.name),
-      subject.own ? "" : " (not the data of the run)", score.count, score.MeanLoss(),
-      score.Accuracy(),
-      static_cast<double>(evaluation.most_frequent) / static_cast<double>(score.count),
-      score.Perplexity(), score.BitsPerToken(), subject.data->Unit());
+  fmt::print("{}", Heading(subject, evaluation));
+  if (trained.config.task == Task::kRegress) {
+    fmt::print(", loss {:.4f}\n", score.MeanLoss());
+    return PrintLabels(trained, evaluation.labels);
+  }
+  fmt::print(", loss {:.4f}, accuracy {:.4f} (always the same answer: {:.4f})", score.MeanLoss(),
+             score.Accuracy(),
+             static_cast<double>(evaluation.most_frequent) / static_cast<double>(score.count));
+  if (trained.config.task == Task::kClassify) {
+    fmt::print("\n");
+    return PrintLabels(trained, evaluation.labels);
+  }
+  fmt::print(", perplexity {:.3f}, {:.4f} bits per {}\n", score.Perplexity(), score.BitsPerToken(),
+             subject.data->Unit());
   if (trained.config.task == Task::kMasked) {
     for (int kind = 0; kind < kMaskings; ++kind) {
       const Score& part = evaluation.by_masking[static_cast<size_t>(kind)];
@@ -118,6 +153,12 @@ void PrintAsText(const TrainedModel& trained, const Subject& subject,
 
 void Run(const Arguments& a) {
   TrainedModel trained = LoadTrained(a.model);
+  if (!a.labels.empty()) {
+    if (trained.config.format.labels.empty())
+      Throw(ErrorCode::kInvalidOption, "eval: --labels", "given for '{}', which learned no table",
+            Printable(trained.path));
+    trained.config.format.labels = a.labels;
+  }
   const Subject subject = Open(a, trained);
   const TrainConfig& training = trained.config.training;
   // Generated tasks have their own length.
@@ -151,6 +192,10 @@ void Declare(Options& options, Arguments& a) {
       .Required();
   options.Path("--data", "FILE|task:NAME", a.data,
                "Data other than the run's, or where the run's data is now");
+  options
+      .Path("--labels", "TABLE.tsv", a.labels,
+            "Labels of the data, for a model that has learned labels")
+      .Default("the run's table");
   options.Choice("--split", a.split, "Part of the data")
       .Default("valid; all of data that is not the run's");
   options.Integer("--batch", {1, 1 << 20}, a.batch, "Sequences at a time").Default("the run's");

@@ -48,10 +48,12 @@ Json ToJson(const TrainResult& result) {
         {"same_omega", result.start->report.same_omega}};
   }
   if (result.valid) {
-    json["valid"] = {{"loss", result.valid->MeanLoss()},
-                     {"accuracy", result.valid->Accuracy()},
-                     {"perplexity", result.valid->Perplexity()},
-                     {"bits_per_token", result.valid->BitsPerToken()}};
+    json["valid"] = {{"loss", result.valid->MeanLoss()}};
+    if (result.task != Task::kRegress) json["valid"]["accuracy"] = result.valid->Accuracy();
+    if (!HasLabels(result.task)) {
+      json["valid"]["perplexity"] = result.valid->Perplexity();
+      json["valid"]["bits_per_token"] = result.valid->BitsPerToken();
+    }
   }
   return json;
 }
@@ -90,9 +92,13 @@ void Print(const TrainResult& result, const Arguments& a) {
                                  : "");
   }
   if (result.valid) {
-    fmt::print("valid: loss {:.4f}, accuracy {:.4f}, perplexity {:.3f}, {:.4f} bits per {}\n",
-               result.valid->MeanLoss(), result.valid->Accuracy(), result.valid->Perplexity(),
-               result.valid->BitsPerToken(), result.unit);
+    fmt::print("valid: loss {:.4f}", result.valid->MeanLoss());
+    if (result.task != Task::kRegress) fmt::print(", accuracy {:.4f}", result.valid->Accuracy());
+    if (!HasLabels(result.task)) {
+      fmt::print(", perplexity {:.3f}, {:.4f} bits per {}", result.valid->Perplexity(),
+                 result.valid->BitsPerToken(), result.unit);
+    }
+    fmt::print("\n");
     fmt::print("best: loss {:.4f} at step {}\n", result.best_loss, result.best_step);
   }
   fmt::print("run: {}{}\n", Printable(a.out), a.no_report ? "" : " (report.html)");

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "cli/field_options.h"
 #include "cli/files.h"
 #include "cli/parts.h"
@@ -47,13 +49,23 @@ void Run(const Arguments& a) {
   }
   fmt::print("{}: {}{} tokens{}\n", Printable(run.data),
              statistics.vocabulary.empty() ? "" : statistics.vocabulary + ", ", statistics.vocab,
-             statistics.classes > 0 ? fmt::format(", {} classes", statistics.classes) : "");
+             statistics.scale         ? fmt::format(", numbers of mean {:.4g} and deviation {:.4g}",
+                                                    statistics.scale->mean, statistics.scale->deviation)
+             : statistics.classes > 0 ? fmt::format(", {} classes", statistics.classes)
+                                      : "");
   if (const reports::Table lengths = LengthsTable(statistics); !lengths.rows.empty())
     fmt::print("\n{}", lengths.ToText());
   for (const std::string& text : {SplitText(statistics), DroppedText(statistics)}) {
     if (!text.empty()) fmt::print("{}\n", text);
   }
   if (!statistics.baselines) return;
+  if (statistics.scale) {
+    const reports::Baseline& mean = statistics.baselines->baselines.front();
+    fmt::print("{}: a root mean squared error of {:.4g} on {} numbers of the {} split\n", mean.name,
+               statistics.scale->deviation * std::sqrt(mean.score.MeanLoss()), mean.score.count,
+               Name(statistics.split));
+    return;
+  }
   fmt::print("\n{}\n{}", FrequenciesTable(statistics).ToText(),
              BaselinesTable(statistics).ToText());
   if (run.task != Task::kMasked) return;

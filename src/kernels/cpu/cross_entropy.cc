@@ -121,8 +121,11 @@ void CrossEntropy(const CrossEntropyArguments& a, const Context& context) {
         [&](int64_t begin, int64_t end) {
           EntropySums part;
           for (int64_t row = begin; row < end; ++row) {
-            const EntropySums one =
-                Score(a.logits.Data<T>() + row * classes, classes, a.targets[row], a.grad_scale);
+            const int32_t target = a.targets[row];
+            const double weight = a.weights == nullptr ? 1 : static_cast<double>(a.weights[target]);
+            EntropySums one =
+                Score(a.logits.Data<T>() + row * classes, classes, target, a.grad_scale * weight);
+            one.loss *= weight;
             if (a.losses != nullptr) a.losses[row] = one.loss;
             Add(part, one);
           }
