@@ -18,7 +18,7 @@ import sys
 import typing
 
 PROTEINS = "/usr/share/doc/mmseqs2/example-data/DB.fasta.gz"
-TRAINED = "--dropout 0 --redraw 0 --learning-rate 2e-3 --eval-batches 0"
+TRAINED = "--paper --dropout 0 --redraw 0 --learning-rate 2e-3 --eval-batches 0"
 
 EXACT, IDENTITY = "--attention exact", "--attention identity"
 POSITIVE, RELU = "--map positive --features 64", "--map relu --features 64"

@@ -27,7 +27,7 @@ constexpr int64_t kDefaultLength = 512;  // if neither data nor user sets anothe
 struct Batch {
   int64_t batch = 0, length = 0;
   std::vector<int32_t> tokens;  // [batch, length]
-  // [batch, length], kNoTarget where nothing is predicted; [batch] for a classifier.
+  // [batch, length], kNoTarget where nothing is predicted; classes of sequences: [batch].
   std::vector<int32_t> targets;
   std::vector<float> mask;  // [batch, length], 0: padding; empty: no padding
   // Regression: the numbers to predict, in place of targets: [batch], or [batch, length] for labels
@@ -98,7 +98,8 @@ enum class SplitRule : uint8_t {
                 // turn, so that what is held out is like what is learned from
   kClusters,    // by the cluster of a record: relatives stay together
   kFiles,       // each split has files of its own
-  kStratified,  // like kRecords, but of each class in the same shares; labels of sequences only
+  kStratified,  // by a hash among the records of the same class, of each class in the same shares;
+                // equal records of different classes may part
 };
 template <>
 inline constexpr auto kNamesOf<SplitRule> = std::to_array<std::string_view>(
@@ -136,6 +137,9 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const std::string& source, const 
 // Numbers to predict are (label − mean)/deviation, both of the train split.
 struct LabelScale {
   double mean = 0, deviation = 1;
+
+  double Unscaled(double scaled) const { return scaled * deviation + mean; }
+  bool operator==(const LabelScale&) const = default;
 };
 
 struct DataOptions {
@@ -201,6 +205,7 @@ class Dataset {
   virtual std::vector<std::string> ClassNames() const { return {}; }
   // How often each class occurs in the train split; empty: not known.
   virtual std::vector<int64_t> ClassCounts() const { return {}; }
+  bool PredictsNumbers() const { return classes() == 1; }
   virtual LabelScale Scale() const { return {}; }
   // The length of sequences: the requested one, or the task's own (0 requests the default). Throws
   // kInvalidOption if the requested one is impossible.

@@ -74,6 +74,12 @@ struct RunConfig {
   TrainConfig training;
 };
 
+// Defaults are the Performers paper's. This sets what docs/training.md measured to learn more at
+// the same cost, and what favor train begins with: ReLU features, ω drawn once, rotary positions, a
+// convolution over four tokens and, where linear attention is causal, forgetting. Reads the task,
+// the attention and heads_of of the config.
+void UseRecommended(RunConfig& config);
+
 // The data that a run learns from.
 std::unique_ptr<Dataset> OpenData(const RunConfig& config);
 
@@ -118,7 +124,9 @@ class Trainer {
   // Takes over the weights that another model has too, by their names, and its present ω, if maps
   // and heads are the same; later redraws follow from there. Only before the first step: throws
   // kInvalidOption after it, and if some weights have other shapes.
-  StartReport StartFrom(const Model& model);
+  // `outputs`: the weights of output layers too; otherwise these are drawn, as they are if shapes
+  // differ.
+  StartReport StartFrom(const Model& model, bool outputs = true);
 
   // One step of AdamW. The trainer does not stop by itself: a loop runs to config().training.steps,
   // where the schedule of the learning rate ends; steps beyond keep its last value. Throws

@@ -32,6 +32,13 @@ std::string CommandOf(const RunConfig& config, const std::string& out) {
                        Quoted(out + "-again"));
   }
   RunConfig made = config, usual;
+  usual.task = config.task;
+  usual.model.attention = config.model.attention;
+  usual.model.heads_of = config.model.heads_of;
+  UseRecommended(usual);
+  usual.task = Task::kCausal;
+  usual.model.attention = ModelConfig().attention;
+  usual.model.heads_of = "";
   // Values that `auto` stands for.
   usual.format.kind = config.data.find(',') == std::string::npos ? KindOf(config.data, usual.format)
                                                                  : config.format.kind;
@@ -43,6 +50,8 @@ std::string CommandOf(const RunConfig& config, const std::string& out) {
   usual.model.vocab = config.model.vocab;
   usual.model.classes = config.model.classes;
   usual.model.causal = config.model.causal;
+  usual.model.per_token = config.model.per_token;
+  usual.model.numbers = config.model.numbers;
   if (config.model.max_length == config.training.length)
     usual.model.max_length = config.model.max_length;
   const std::vector<Field> fields = train::RunFields(made);

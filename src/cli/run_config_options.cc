@@ -64,7 +64,11 @@ void RunConfigOptions::Add(Options& options) {
   AddPreset(options);
   options.Path("--config", "FILE.json", config_,
                "A config such as the config.json of a run; options override it");
+  options.Flag("--paper", paper_,
+               "The Performers paper's settings: positive features, drawn anew while training, "
+               "learned positions, no convolution, no forgetting");
   RunConfig defaults;
+  UseRecommended(defaults);
   fields_.Add(options, "Data", train::DataFields(defaults));
   fields_.Add(options, "Data", train::FormatFields(defaults.format));
   fields_.Add(options, "Model", models::ChosenFields(defaults.model), models::kSizeFields);
@@ -78,6 +82,7 @@ void RunConfigOptions::AddModel(Options& options) {
 }
 
 void RunConfigOptions::Apply(RunConfig& config) const {
+  if (paper_) train::UsePaper(config);
   if (!preset_.empty()) models::ApplyPreset(preset_, config.model);
   if (!config_.empty())
     ReadRunConfig(io::OpenRegularFile(config_).ReadRest(models::kMaxConfigBytes), config_, config);
@@ -98,21 +103,44 @@ RunConfig RunConfigOptions::BaseOfInit(const RunConfig& given) const {
     base.format.valid = shares.valid;
     base.format.test = shares.test;
   }
-  const bool labels = fields_.Given("labels");
-  if (labels) base.format.layout = Layout::kClip;  // of whole records
+  const bool labels = fields_.Given("labels"),
+             tokens =
+                 fields_.Given("task") && !HasLabels(given.task) && !base.format.labels.empty(),
+             others = labels || tokens;  // other targets: what belongs to the run's does not fit
+  if (others) {
+    base.format.labels = "";
+    base.format.label_of = LabelOf::kSequence;
+    base.training.class_weights = ClassWeights::kEqual;
+    if (base.format.split_by == SplitRule::kStratified) base.format.split_by = SplitRule::kAuto;
+  }
+  if (labels) {  // of whole records
+    base.format.layout = Layout::kClip;
+    if (base.format.split_by == SplitRule::kPlace || base.format.split_by == SplitRule::kBlocks)
+      base.format.split_by = SplitRule::kAuto;
+  }
   // The same data in the same order: it continues where the other run was.
   const int64_t batch = fields_.Given("batch") ? given.training.batch : base.training.batch;
   base.training.first_batch =
-      same_data && !labels && !fields_.Given("seed") ? (start.sequences + batch - 1) / batch : 0;
+      same_data && !others && !fields_.Given("seed") ? (start.sequences + batch - 1) / batch : 0;
   return base;
 }
 
 RunConfig RunConfigOptions::Fresh() const {
   RunConfig given;
   fields_.Apply(train::RunFields(given));
-  // A config file says all that it means.
+  if (paper_ && (!config_.empty() || !given.init.empty())) {
+    Throw(ErrorCode::kInvalidOption, "train: --paper",
+          "given with --config or --init, expected one: they say all that they mean");
+  }
   RunConfig config;
-  if (!given.init.empty() && config_.empty()) config = BaseOfInit(given);
+  if (config_.empty() && !given.init.empty()) {
+    config = BaseOfInit(given);
+  } else if (config_.empty() && !paper_) {
+    config.task = given.task;
+    config.model.attention = given.model.attention;
+    config.model.heads_of = given.model.heads_of;
+    UseRecommended(config);
+  }
   Apply(config);
   return config;
 }

@@ -1,4 +1,5 @@
-// The options that describe a run or a model: a preset, then a config file, then single options.
+// The options that describe a run or a model: the recommended settings or the paper's, a preset of
+// sizes, then a config file, then single options.
 #ifndef FAVOR_CLI_RUN_CONFIG_OPTIONS_H_
 #define FAVOR_CLI_RUN_CONFIG_OPTIONS_H_
 
@@ -17,7 +18,7 @@ class RunConfigOptions {
   // Only the options of a model, with --vocab and --classes.
   void AddModel(Options& options);
 
-  bool Given() const { return !preset_.empty() || !config_.empty() || fields_.Given(); }
+  bool Given() const { return paper_ || !preset_.empty() || !config_.empty() || fields_.Given(); }
   RunConfig Fresh() const;
   // The config of a run that exists; throws if an option says otherwise. Paths are hints: the data
   // may be elsewhere now (DataHint), copies of the run's own tokenizer and list of names anywhere.
@@ -32,6 +33,7 @@ class RunConfigOptions {
   void Apply(RunConfig& config) const;
 
   std::string preset_, config_;
+  bool paper_ = false;
   FieldOptions fields_;
 };
 

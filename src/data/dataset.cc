@@ -39,8 +39,7 @@ void CheckKind(std::optional<DataKind> kind, const std::string& source, const Da
   only(DataKind::kFasta, "valid_data", !format.valid_data.empty());
   only(DataKind::kFasta, "test_data", !format.test_data.empty());
   only(DataKind::kFasta, "labels", !format.labels.empty());
-  if (!format.labels.empty() || !kind) return;
-  if (format.label_of != standard.label_of)
+  if (format.labels.empty() && format.label_of != standard.label_of)
     Throw(ErrorCode::kInvalidOption, "label_of", "given without labels, expected a table of them");
   if (kind != DataKind::kFasta)
     only(DataKind::kFasta, "split_by", format.split_by > SplitRule::kBlocks);

@@ -16,25 +16,20 @@ Split SplitOf(uint64_t hash, const DataFormat& format) {
 
 HeldOutHashes::HeldOutHashes(std::vector<uint64_t>& hashes, const DataFormat& format) {
   std::ranges::sort(hashes);
+  const auto repeated = std::ranges::unique(hashes);
+  hashes.erase(repeated.begin(), repeated.end());
   const auto count = std::ssize(hashes);
-  const auto held = [&](double share) -> int64_t {
-    if (share == 0 || count < 4) return 0;
-    return std::max<int64_t>(1, std::llround(share * static_cast<double>(count)));
+  // Of four or more at least one for each share; what is learned from keeps one.
+  int64_t end = 0;
+  const auto end_of = [&](double share) -> uint64_t {
+    if (share > 0 && count >= 4) {
+      const auto held = std::max<int64_t>(1, std::llround(share * static_cast<double>(count)));
+      end = std::min(end + held, count - 1);
+    }
+    return end == 0 ? 0 : hashes[static_cast<size_t>(end)];
   };
-  // The first hash that is not held out; ties with the last that is stay with it.
-  const auto end = [&](int64_t first, int64_t number) -> int64_t {
-    int64_t at = std::min(first + number, count);
-    while (number > 0 && at < count &&
-           hashes[static_cast<size_t>(at)] == hashes[static_cast<size_t>(at - 1)])
-      ++at;
-    return at;
-  };
-  const int64_t test = end(0, held(format.test)), valid = end(test, held(format.valid));
-  const auto hash_at = [&](int64_t at) {
-    return at == count ? UINT64_MAX : hashes[static_cast<size_t>(at)];
-  };
-  if (test > 0) test_end_ = hash_at(test);
-  valid_end_ = valid > test ? hash_at(valid) : test_end_;
+  test_end_ = end_of(format.test);
+  valid_end_ = end_of(format.valid);
 }
 
 Split HeldOutHashes::SplitOf(uint64_t hash) const {

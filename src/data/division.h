@@ -18,8 +18,9 @@ constexpr int64_t kBlocksOfGroup = 20;  // one block of each group is held out
 Split SplitOf(uint64_t hash, const DataFormat& format);
 
 // Splits of records that are alike, such as those of one class: of `hashes`, theirs, the smallest
-// are held out, as many as the format's shares say; of four or more, at least one for each share.
-// Equal hashes stay together. Sorts `hashes`.
+// are held out, as many different ones as the format's shares say; of four or more, at least one
+// for each share, of fewer none, and never all. Equal hashes stay together. Sorts `hashes`, and
+// keeps one of equal ones.
 class HeldOutHashes {
  public:
   HeldOutHashes(std::vector<uint64_t>& hashes, const DataFormat& format);

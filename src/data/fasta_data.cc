@@ -12,6 +12,7 @@
 #include "data/input_files.h"
 #include "data/labels.h"
 #include "data/sources.h"
+#include "data/text_lines.h"
 
 namespace favor::data {
 namespace {
@@ -36,14 +37,10 @@ void ForEachRecord(const InputFiles& files, const LetterVocabulary& alphabet, co
 // Reads a list of names, one per line.
 std::set<std::string> ReadNames(const std::string& path) {
   std::set<std::string> names;
-  const std::string text = io::ReadRegularFile(path);
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string name = text.substr(at, end - at);
-    if (name.ends_with('\r')) name.pop_back();
-    if (!name.empty()) names.insert(name.starts_with('>') ? name.substr(1) : name);
-    at = end + 1;
-  }
+  ForEachLine(path, [&](std::string_view name, int64_t) {
+    if (name.starts_with('>')) name.remove_prefix(1);
+    if (!name.empty()) names.emplace(name);
+  });
   if (names.empty()) Throw(ErrorCode::kInvalidData, Printable(path), "holds no names of records");
   return names;
 }
@@ -106,6 +103,7 @@ class FastaStore {
   void Use(const Labels& labels) {
     labels_ = &labels;
     statistics_.counts.assign(labels.classes().size(), 0);
+    occurs_.assign(labels.classes().size(), false);
   }
 
   // Divided by what records hold.
@@ -169,7 +167,7 @@ class FastaStore {
       int64_t known = 0;
       const InputFiles files(path);
       FastaStore store(path, files, format_, alphabet_);
-      store.labels_ = labels_;
+      if (labels_ != nullptr) store.Use(*labels_);
       store.Read(
           [&](const Item& item) {
             known += learned.contains(item.hash) ? 1 : 0;
@@ -178,6 +176,8 @@ class FastaStore {
           writer);
       labelled_ += store.labelled_;
       unlabelled_ += store.unlabelled_;
+      used_.insert(store.used_.begin(), store.used_.end());
+      for (size_t i = 0; i < occurs_.size(); ++i) occurs_[i] = occurs_[i] || store.occurs_[i];
       if (known > 0) {
         Warn(Printable(path), "{} of its {} records are also in '{}', which is learned from", known,
              store.size().records, Printable(path_));
@@ -209,9 +209,17 @@ class FastaStore {
       Warn(Printable(path_), "{} of its {} records have no label in '{}' and are left out",
            unlabelled_, labelled_ + unlabelled_, Printable(labels_->path()));
     }
-    if (labelled_ < labels_->records()) {
-      Warn(Printable(labels_->path()), "{} of its {} names are not those of records",
-           labels_->records() - labelled_, labels_->records());
+    const int64_t unused = labels_->records() - std::ssize(used_);
+    if (unused > 0) {
+      Warn(Printable(labels_->path()), "{} of its {} names are not those of records", unused,
+           labels_->records());
+    }
+    for (size_t i = 0; i < occurs_.size(); ++i) {
+      if (occurs_[i]) continue;
+      Warn(Printable(labels_->path()),
+           "no record is of the class '{}' (a heading begins with 'id' or '#')",
+           Printable(labels_->classes()[i]));
+      return;
     }
   }
 
@@ -257,6 +265,10 @@ class FastaStore {
         item.labels = LabelsOf(record);
         ++(item.labels.empty() ? unlabelled_ : labelled_);
         if (item.labels.empty()) return;
+        used_.insert(item.labels.data());
+        for (const uint32_t label : item.labels) {
+          if (label != kNoLabel && !occurs_.empty()) occurs_[label] = true;
+        }
       }
       if (held_out_.contains(item.hash)) return Put(Split::kHeldOut, item, writer);
       ++size_.records;
@@ -278,7 +290,9 @@ class FastaStore {
   std::unordered_set<uint64_t> held_out_;
   const Labels* labels_ = nullptr;
   Size size_;
-  int64_t labelled_ = 0, unlabelled_ = 0;  // records with and without a label
+  int64_t labelled_ = 0, unlabelled_ = 0;     // records with and without a label
+  std::unordered_set<const uint32_t*> used_;  // labels that some record has
+  std::vector<bool> occurs_;                  // by class: whether some record is of it
   LabelStatistics statistics_;
 };
 
@@ -346,7 +360,7 @@ std::unique_ptr<Dataset> OpenFasta(const std::string& path, const DataOptions& o
     rule = SplitRule::kRecords;
     writer.emplace(store.ByRecords());
     const auto& [records, tokens] = store.size();
-    if (format.split_by == SplitRule::kAuto && records < kFewRecords &&
+    if (format.split_by == SplitRule::kAuto && !labels && records < kFewRecords &&
         tokens > records * kBlockTokens)
       rule = SplitRule::kPlace;
   }

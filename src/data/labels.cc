@@ -10,17 +10,20 @@
 
 #include "core/error_text.h"
 #include "core/split.h"
+#include "core/utf8.h"
 #include "data/text_lines.h"
 
 namespace favor::data {
 namespace {
 
 constexpr std::string_view kUnknown = ".";  // no class of a token
-constexpr int64_t kMostClasses = 10'000;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr int64_t kMostClasses = 1'000;
 
 std::optional<float> ParseNumber(std::string_view text) {
-  float value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  double wide = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), wide);
+  const auto value = static_cast<float>(wide);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
     return std::nullopt;
   return value;
@@ -36,16 +39,16 @@ void LabelStatistics::Add(std::span<const uint32_t> labels) {
       continue;
     }
     const auto value = static_cast<double>(std::bit_cast<float>(label));
+    const double difference = value - mean;
     ++numbers;
-    sum += value;
-    squares += value * value;
+    mean += difference / static_cast<double>(numbers);
+    squares += difference * (value - mean);
   }
 }
 
 LabelScale LabelStatistics::Scale() const {
   if (numbers == 0) return {};
-  const auto count = static_cast<double>(numbers);
-  const double mean = sum / count, variance = squares / count - mean * mean;
+  const double variance = squares / static_cast<double>(numbers);
   return {.mean = mean, .deviation = variance > 0 ? std::sqrt(variance) : 1};
 }
 
@@ -61,6 +64,7 @@ Labels::Labels(const std::string& path, const LabelOptions& options)
 }
 
 void Labels::ReadLine(std::string_view line, int64_t number) {
+  if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
   if (line.empty()) return;
   const size_t tab = line.find('\t');
   const std::string_view name = line.substr(0, tab);
@@ -103,8 +107,12 @@ void Labels::AddClass(std::string_view name, int64_t line) {
       class_numbers_.emplace(std::string(name), static_cast<uint32_t>(classes_.size()));
   if (fresh && !options_.classes.empty()) {
     Throw(ErrorCode::kInvalidData, Printable(path_),
-          "line {}: given the class '{}', expected one that the model has learned: {}", line,
-          Printable(name), Printable(fmt::format("{}", fmt::join(options_.classes, ", "))));
+          "line {}: given the class '{}', expected one of: {}", line, Printable(name),
+          Printable(fmt::format("{}", fmt::join(options_.classes, ", "))));
+  }
+  if (fresh && Utf8Prefix(name) != name.size()) {
+    Throw(ErrorCode::kInvalidData, Printable(path_),
+          "line {}: given '{}', expected a class in UTF-8", line, Printable(name));
   }
   if (fresh) classes_.emplace_back(name);
   if (std::ssize(classes_) > kMostClasses) {

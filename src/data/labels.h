@@ -26,7 +26,7 @@ struct LabelOptions {
 struct LabelStatistics {
   std::vector<int64_t> counts;  // of each class; empty for numbers
   int64_t numbers = 0;
-  double sum = 0, squares = 0;
+  double mean = 0, squares = 0;  // squares of differences from the mean
 
   void Add(std::span<const uint32_t> labels);  // those that are known
   LabelScale Scale() const;                    // deviation 1 if all numbers are equal

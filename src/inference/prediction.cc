@@ -1,10 +1,11 @@
 #include "favor/prediction.h"
 
 #include <algorithm>
-#include <cmath>
+#include <span>
 #include <vector>
 
 #include "core/error_text.h"
+#include "inference/label_outputs.h"
 #include "inference/sequences.h"
 
 namespace favor {
@@ -13,20 +14,14 @@ namespace {
 using inference::Piece;
 using inference::Sequences;
 
-// Logits of one case become what a user asked for.
-void Finish(const TrainedModel& trained, float* logits) {
-  const ModelConfig& config = trained.model.config();
-  if (config.numbers) {
-    *logits = static_cast<float>(static_cast<double>(*logits) * trained.scale.deviation +
-                                 trained.scale.mean);
+// The logits of one case become what a user asked for.
+void Finish(const TrainedModel& trained, std::span<float> logits) {
+  if (trained.model.config().numbers) {
+    logits[0] = static_cast<float>(trained.scale.Unscaled(static_cast<double>(logits[0])));
     return;
   }
-  float* const end = logits + config.classes;
-  const float most = *std::max_element(logits, end);
-  double sum = 0;
-  for (float* at = logits; at < end; ++at) sum += std::exp(static_cast<double>(*at - most));
-  for (float* at = logits; at < end; ++at)
-    *at = static_cast<float>(std::exp(static_cast<double>(*at - most)) / sum);
+  const std::vector<double> probabilities = inference::Softmax(logits);
+  for (size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(probabilities[i]);
 }
 
 class Group {
@@ -72,8 +67,10 @@ class Group {
       Tensor outputs({count, config.classes});
       std::copy_n(logits.Data<float>() + first * config.classes, count * config.classes,
                   outputs.Data<float>());
-      for (int64_t i = 0; i < count; ++i)
-        favor::Finish(trained_, outputs.Data<float>() + i * config.classes);
+      for (int64_t i = 0; i < count; ++i) {
+        favor::Finish(trained_, {outputs.Data<float>() + i * config.classes,
+                                 static_cast<size_t>(config.classes)});
+      }
       outputs_[static_cast<size_t>(pieces[row].record)] = std::move(outputs);
     }
   }

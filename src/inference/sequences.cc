@@ -7,7 +7,7 @@ namespace favor::inference {
 void CheckPredictsTokens(const TrainedModel& trained) {
   if (trained.model.config().classes > 0) {
     Throw(ErrorCode::kInvalidOption, Printable(trained.path),
-          "is a classifier, expected a model that predicts tokens");
+          "predicts labels, expected a model that predicts tokens");
   }
 }
 

@@ -18,7 +18,7 @@
 
 namespace favor::inference {
 
-// Throws kInvalidOption for a classifier.
+// Throws kInvalidOption for a model of labels.
 void CheckPredictsTokens(const TrainedModel& trained);
 
 struct CutOptions {

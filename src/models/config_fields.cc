@@ -50,7 +50,7 @@ std::vector<Field> ConfigFields(ModelConfig& c) {
   std::vector<Field> fields = {
       {"causal", "A decoder; off: an encoder", FlagField{&c.causal}},
       {"vocab", "Number of tokens; 0: bytes", IntegerField{&c.vocab, 0, kMaxVocab}},
-      {"classes", "Classes of a classifier; 0: a language model",
+      {"classes", "Classes that are told apart; 0: a language model",
        IntegerField{&c.classes, 0, kMaxVocab}},
       {"per_token", "Classes or numbers of each token, not of sequences", FlagField{&c.per_token},
        /*sparse=*/true},

@@ -13,9 +13,23 @@
 namespace favor::models {
 namespace {
 
-// Whether label number i of a batch is known.
-bool Known(const Batch& batch, bool numbers, size_t i) {
-  return numbers ? !std::isnan(batch.values[i]) : batch.targets[i] != kNoTarget;
+// Numbers of the labels of a batch that are known.
+std::vector<int64_t> Known(const Batch& batch, bool numbers) {
+  std::vector<int64_t> known;
+  const size_t all = numbers ? batch.values.size() : batch.targets.size();
+  for (size_t i = 0; i < all; ++i) {
+    if (numbers ? !std::isnan(batch.values[i]) : batch.targets[i] != kNoTarget)
+      known.push_back(static_cast<int64_t>(i));
+  }
+  return known;
+}
+
+// Those of `labels` that are known.
+template <class Label>
+std::vector<Label> Chosen(const std::vector<Label>& labels, const std::vector<int64_t>& known) {
+  std::vector<Label> chosen;
+  for (const int64_t i : known) chosen.push_back(labels[static_cast<size_t>(i)]);
+  return chosen;
 }
 
 }  // namespace
@@ -38,37 +52,31 @@ PassBuffers::Output Labeller::ReserveOutput(layers::Arena& arena,
   const int64_t rows = config_.per_token ? shape.tokens() : shape.batch;
   PassBuffers::Output head;
   head.rows = arena.Take({rows, config_.width});
-  head.grad_rows = arena.Take({rows, config_.width});
+  if (shape.training) head.grad_rows = arena.Take({rows, config_.width});
   head.logits = arena.Take({rows, config_.classes});
   return head;
 }
 
-Labeller::Rows Labeller::RowsOf(int64_t labels, PassBuffers& buffers) const {
-  const PassBuffers::Output& head = buffers.output;
-  return {.rows = head.rows.Range(0, 0, labels),
-          .grad_rows = head.grad_rows.Range(0, 0, labels),
-          .logits = head.logits.Range(0, 0, labels)};
+void Labeller::Pool(const ConstView& hidden, const layers::Pass& pass, PassBuffers& buffers) const {
+  kernels::MeanPool(
+      {.x = hidden, .sequences = buffers.activations.input.sequences, .y = buffers.output.rows},
+      pass.context);
 }
 
 Labeller::Rows Labeller::Outputs(const Batch& batch, const layers::Pass& pass,
                                  PassBuffers& buffers) const {
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
   const Context& context = pass.context;
-  Rows rows;
+  const PassBuffers::Output& head = buffers.output;
+  Rows rows{.known = Known(batch, config_.numbers)};
+  const int64_t count = std::ssize(rows.known);
+  rows.rows = head.rows.Range(0, 0, count);
+  rows.logits = head.logits.Range(0, 0, count);
   if (config_.per_token) {
-    std::vector<int64_t> known;
-    const size_t all = config_.numbers ? batch.values.size() : batch.targets.size();
-    for (size_t i = 0; i < all; ++i) {
-      if (Known(batch, config_.numbers, i)) known.push_back(static_cast<int64_t>(i));
-    }
-    rows = RowsOf(std::ssize(known), buffers);
-    rows.known = std::move(known);
     rows.places = buffers.places_memory.Send(rows.known, context);
     kernels::GatherRows({.from = hidden, .places = rows.places, .to = rows.rows}, context);
   } else {
-    rows = RowsOf(batch.batch, buffers);
-    kernels::MeanPool(
-        {.x = hidden, .sequences = buffers.activations.input.sequences, .y = rows.rows}, context);
+    Pool(hidden, pass, buffers);
   }
   output_.Forward(context, rows.rows, rows.logits);
   return rows;
@@ -77,10 +85,7 @@ Labeller::Rows Labeller::Outputs(const Batch& batch, const layers::Pass& pass,
 void Labeller::Loss(const Batch& batch, const layers::Pass& pass, double grad_scale,
                     const Rows& rows, PassBuffers& buffers) const {
   if (config_.numbers) {
-    std::vector<float> wanted;
-    for (size_t i = 0; i < batch.values.size(); ++i) {
-      if (Known(batch, true, i)) wanted.push_back(batch.values[i]);
-    }
+    const std::vector<float> wanted = Chosen(batch.values, rows.known);
     kernels::SquaredError({.targets = buffers.values_memory.Send(wanted, pass.context),
                            .grad_scale = grad_scale,
                            .y = rows.logits,
@@ -88,18 +93,15 @@ void Labeller::Loss(const Batch& batch, const layers::Pass& pass, double grad_sc
                           pass.context);
     return;
   }
-  std::vector<int32_t> wanted;
-  for (size_t i = 0; i < batch.targets.size(); ++i) {
-    if (Known(batch, false, i)) wanted.push_back(batch.targets[i]);
-  }
-  kernels::CrossEntropy(
-      {.targets = buffers.targets_memory.Send(wanted, pass.context),
-       .weights = class_weights_.empty() ? nullptr
-                                         : buffers.values_memory.Send(class_weights_, pass.context),
-       .grad_scale = grad_scale,
-       .logits = rows.logits,
-       .tally = pass.tally->At()},
-      pass.context);
+  const std::vector<int32_t> wanted = Chosen(batch.targets, rows.known);
+  kernels::CrossEntropy({.targets = buffers.targets_memory.Send(wanted, pass.context),
+                         .weights = class_weights_.empty()
+                                        ? nullptr
+                                        : buffers.weights_memory.Send(class_weights_, pass.context),
+                         .grad_scale = grad_scale,
+                         .logits = rows.logits,
+                         .tally = pass.tally->At()},
+                        pass.context);
 }
 
 void Labeller::Forward(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const {
@@ -112,16 +114,16 @@ void Labeller::ForwardBackward(const Batch& batch, const layers::Pass& pass, dou
   const Rows rows = Outputs(batch, pass, buffers);
   Loss(batch, pass, grad_scale, rows, buffers);
   const Context& context = pass.context;
-  const View grad = buffers.activations.grad;
-  output_.Backward(context, rows.rows, rows.logits, rows.grad_rows);
+  const View grad = buffers.activations.grad,
+             grad_rows = buffers.output.grad_rows.Range(0, 0, std::ssize(rows.known));
+  output_.Backward(context, rows.rows, rows.logits, grad_rows);
   if (config_.per_token) {
     kernels::Zero({.y = grad}, context);
-    kernels::ScatterRows({.from = rows.grad_rows, .places = rows.places, .to = grad}, context);
+    kernels::ScatterRows({.from = grad_rows, .places = rows.places, .to = grad}, context);
   } else {
-    kernels::MeanPoolBackward({.grad_y = rows.grad_rows,
-                               .sequences = buffers.activations.input.sequences,
-                               .grad_x = grad},
-                              context);
+    kernels::MeanPoolBackward(
+        {.grad_y = grad_rows, .sequences = buffers.activations.input.sequences, .grad_x = grad},
+        context);
   }
   body_.Backward(pass, buffers.activations);
 }
@@ -138,11 +140,9 @@ Tensor Labeller::ForwardLogits(const Batch& batch, const layers::Pass& pass,
         View(logits.view().data(), hidden.type(), rows, RowMajorStrides(rows), hidden.device()));
     return logits;
   }
-  const Rows rows = RowsOf(batch.batch, buffers);
-  kernels::MeanPool({.x = hidden, .sequences = buffers.activations.input.sequences, .y = rows.rows},
-                    context);
+  Pool(hidden, pass, buffers);
   Tensor logits({batch.batch, config_.classes}, hidden.type(), hidden.device());
-  output_.Forward(context, rows.rows, logits.view());
+  output_.Forward(context, buffers.output.rows, logits.view());
   return logits;
 }
 

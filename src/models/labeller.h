@@ -26,15 +26,14 @@ class Labeller : public Network {
  private:
   // The inputs and outputs of the output layer for the labels of a batch that are known.
   struct Rows {
-    View rows, grad_rows, logits;  // [labels, width] twice, [labels, classes]
-    // Per token: where they are among all rows of tokens, and the same in memory of the device,
-    // which may be `known` itself.
-    std::vector<int64_t> known = {};
-    const int64_t* places = nullptr;
+    std::vector<int64_t> known;       // their numbers
+    View rows, logits;                // [known, width], [known, classes]
+    const int64_t* places = nullptr;  // per token: `known` in memory of the device
   };
-  Rows RowsOf(int64_t labels, PassBuffers& buffers) const;
   // Runs the network and the output layer.
   Rows Outputs(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
+  // The mean row of each sequence.
+  void Pool(const ConstView& hidden, const layers::Pass& pass, PassBuffers& buffers) const;
   // Adds the loss; if grad_scale ≠ 0, the logits are replaced by their gradient.
   void Loss(const Batch& batch, const layers::Pass& pass, double grad_scale, const Rows& rows,
             PassBuffers& buffers) const;

@@ -56,7 +56,7 @@ void CheckBatch(const Batch& batch, const ModelConfig& config, bool targets) {
 
 [[noreturn]] void RefuseToContinue(const ModelConfig& config) {
   Throw(ErrorCode::kInvalidOption, "model", "given {}, expected one that predicts the next token",
-        config.classes > 0 ? "a classifier" : "an encoder, which fills in masked tokens");
+        config.classes > 0 ? "a model of labels" : "an encoder, which fills in masked tokens");
 }
 
 }  // namespace
@@ -176,7 +176,8 @@ void Network::EvaluateGroups(const Batch& batch, std::span<const uint8_t> groups
 
 void Network::ForwardGroups(const Batch&, std::span<const uint8_t>, const layers::Pass&,
                             PassBuffers&) const {
-  Throw(ErrorCode::kInvalidOption, "groups", "given for a classifier, expected a language model");
+  Throw(ErrorCode::kInvalidOption, "groups",
+        "given for a model of labels, expected a language model");
 }
 
 Tensor Network::Losses(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const {
@@ -185,7 +186,7 @@ Tensor Network::Losses(const Batch& batch, const layers::Pass& pass, PassBuffers
 }
 
 Tensor Network::ForwardLosses(const Batch&, const layers::Pass&, PassBuffers&) const {
-  Throw(ErrorCode::kInvalidOption, "model", "given a classifier, expected a language model");
+  Throw(ErrorCode::kInvalidOption, "model", "given a model of labels, expected a language model");
 }
 
 Tensor Network::Logits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const {

@@ -28,8 +28,8 @@ struct PassBuffers {
   };
   Output output;
   DeviceArray<int32_t> targets_memory;
-  DeviceArray<float> values_memory;    // numbers to predict, or weights of classes
-  DeviceArray<int64_t> places_memory;  // places of rows that have a target
+  DeviceArray<float> values_memory, weights_memory;  // numbers to predict, weights of classes
+  DeviceArray<int64_t> places_memory;                // places of rows that have a target
 };
 
 // Buffers that wait for the next pass: as many as there were passes at the same time.

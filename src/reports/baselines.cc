@@ -88,11 +88,12 @@ int OrderFor(int64_t vocab, int64_t targets, double different) {
 namespace {
 
 // Always the mean of the train split, which is 0 as batches give numbers.
-Baselines MeasureNumbers(const Dataset& data, const BaselineOptions& options) {
+Baselines MeanOfTraining(const Dataset& data, const BaselineOptions& options) {
   Baselines result{.length = data.Length(options.length)};
   Score score;
   const int64_t batch = std::max<int64_t>(1, kTokensOfBatch / result.length);
-  for (int64_t i = 0; i < data.Batches(options.split, batch, result.length); ++i) {
+  const int64_t batches = data.Batches(options.split, batch, result.length);
+  for (int64_t i = 0; i < batches && result.all_evaluated; ++i) {
     const Batch part =
         data.EvalBatch(options.split, {.index = i, .batch = batch, .length = result.length});
     const size_t length = part.values.size() / static_cast<size_t>(part.batch);
@@ -113,7 +114,7 @@ Baselines MeasureNumbers(const Dataset& data, const BaselineOptions& options) {
 }  // namespace
 
 Baselines MeasureBaselines(const Dataset& data, const BaselineOptions& options) {
-  if (options.task == Task::kRegress) return MeasureNumbers(data, options);
+  if (options.task == Task::kRegress) return MeanOfTraining(data, options);
   Baselines result{.length = data.Length(options.length)};
   const bool classes = data.classes() > 0;
   const int64_t answers = classes ? data.classes() : data.vocab();

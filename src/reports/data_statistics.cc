@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/json.h"
+#include "inference/label_outputs.h"
 
 namespace favor::reports {
 namespace {
@@ -48,7 +49,7 @@ std::string Sampled(int64_t count, bool all) {
 
 DataStatistics GatherStatistics(const Dataset& data, const DataFormat& format, int64_t length,
                                 const std::optional<BaselineOptions>& options) {
-  const bool classes = data.classes() > 0, numbers = data.classes() == 1;
+  const bool classes = data.classes() > 0, numbers = data.PredictsNumbers();
   const Vocabulary* vocabulary = data.vocabulary();
   const std::vector<std::string> names = data.ClassNames();
   DataStatistics statistics{.vocabulary = vocabulary ? std::string(vocabulary->name()) : "",
@@ -243,6 +244,10 @@ Json ToJson(const DataStatistics& statistics) {
   const SplitSummary& summary = statistics.Summary(statistics.split);
   Json rows = Json::array();
   for (const Baseline& each : measured.baselines) {
+    if (statistics.scale) {
+      rows.push_back({{"name", each.name}, {"loss", each.score.MeanLoss()}});
+      continue;
+    }
     rows.push_back({{"name", each.name},
                     {"loss", each.score.MeanLoss()},
                     {"accuracy", each.score.Accuracy()},

@@ -6,17 +6,17 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/error_text.h"
 #include "core/json.h"
+#include "inference/label_outputs.h"
 
 namespace favor::reports {
 namespace {
 
+using inference::ClassName;
+
 constexpr size_t kMostPoints = 2000;  // of a plot
 constexpr size_t kMostClasses = 20;   // of a confusion table
-
-std::string NameOf(size_t number, const std::vector<std::string>& names) {
-  return number < names.size() ? names[number] : std::to_string(number);
-}
 
 const std::string kNone = "—";
 
@@ -31,23 +31,24 @@ LabelCases::LabelCases(const ModelConfig& config, const LabelScale& scale)
     : classes_(static_cast<size_t>(config.classes)), numbers_(config.numbers), scale_(scale) {}
 
 Score LabelCases::AddClass(std::span<const float> logits, int32_t target) {
-  const auto best = std::ranges::max_element(logits);
-  const size_t begin = outputs_.size(), wanted = static_cast<size_t>(target);
-  double sum = 0;
-  for (const float logit : logits) {
-    outputs_.push_back(std::exp(static_cast<double>(logit) - static_cast<double>(*best)));
-    sum += outputs_.back();
-  }
-  for (size_t i = begin; i < outputs_.size(); ++i) outputs_[i] /= sum;
+  const std::vector<double> probabilities = inference::Softmax(logits);
+  outputs_.insert(outputs_.end(), probabilities.begin(), probabilities.end());
   targets_.push_back(target);
-  return {.loss = std::log(sum) + static_cast<double>(*best) - static_cast<double>(logits[wanted]),
-          .correct = best - logits.begin() == target ? 1 : 0,
+  const auto best = std::ranges::max_element(logits) - logits.begin();
+  // From the logits: a probability may be too small for a double.
+  const auto wanted = static_cast<size_t>(target), first = static_cast<size_t>(best);
+  const double difference =
+      static_cast<double>(logits[first]) - static_cast<double>(logits[wanted]);
+  return {.loss = difference - std::log(probabilities[first]),
+          .correct = best == target ? 1 : 0,
           .count = 1};
 }
 
 Score LabelCases::AddNumber(double output, double value) {
-  outputs_.push_back(output * scale_.deviation + scale_.mean);
-  values_.push_back(value * scale_.deviation + scale_.mean);
+  if (!std::isfinite(output))
+    Throw(ErrorCode::kInvalidData, "labels", "the model's outputs are not finite");
+  outputs_.push_back(scale_.Unscaled(output));
+  values_.push_back(scale_.Unscaled(value));
   return {.loss = (output - value) * (output - value), .correct = 0, .count = 1};
 }
 
@@ -110,7 +111,8 @@ Table LabelResultsTable(const std::vector<LabelResult>& results, bool numbers, d
 
 Plot PredictionPlot(const LabelEvaluation& evaluation) {
   return {.title = "Predicted numbers",
-          .caption = fmt::format("One dot for each of {} cases.", evaluation.points.size()),
+          .caption = fmt::format("One dot for each case, {} of {}.", evaluation.points.size(),
+                                 evaluation.numbers->count),
           .x_label = "label",
           .y_label = "predicted",
           .series = {{.name = "", .points = evaluation.points, .color = 0, .markers = true}}};
@@ -126,9 +128,9 @@ Table ClassTable(const ClassMetrics& metrics, const std::vector<std::string>& na
               .columns = {"class", "cases", "predicted", "precision", "recall", "F1", "AUROC"}};
   for (size_t i = 0; i < metrics.classes.size(); ++i) {
     const ClassMetrics::OfClass& of = metrics.classes[i];
-    table.rows.push_back({NameOf(i, names), std::to_string(of.actual), std::to_string(of.predicted),
-                          Figure(of.Precision()), Figure(of.Recall()), Figure(of.F1()),
-                          Figure(of.auroc)});
+    table.rows.push_back({ClassName(i, names), std::to_string(of.actual),
+                          std::to_string(of.predicted), Figure(of.Precision()), Figure(of.Recall()),
+                          Figure(of.F1()), Figure(of.auroc)});
   }
   return table;
 }
@@ -146,9 +148,9 @@ Table ConfusionTable(const ClassMetrics& metrics, const std::vector<std::string>
               .caption = "Rows: what cases are; columns: what they are taken for."};
   if (shown.size() < metrics.classes.size()) table.caption += " The most frequent classes only.";
   table.columns.emplace_back("");
-  for (const size_t column : shown) table.columns.push_back(NameOf(column, names));
+  for (const size_t column : shown) table.columns.push_back(ClassName(column, names));
   for (const size_t row : shown) {
-    table.rows.push_back({NameOf(row, names)});
+    table.rows.push_back({ClassName(row, names)});
     for (const size_t column : shown)
       table.rows.back().push_back(std::to_string(metrics.confusion[row][column]));
   }
@@ -173,7 +175,7 @@ Json ToJson(const LabelEvaluation& evaluation, const std::vector<std::string>& n
                {"confusion", all.confusion}};
   for (size_t i = 0; i < all.classes.size(); ++i) {
     const ClassMetrics::OfClass& of = all.classes[i];
-    json["classes"].push_back({{"class", NameOf(i, names)},
+    json["classes"].push_back({{"class", ClassName(i, names)},
                                {"cases", of.actual},
                                {"predicted", of.predicted},
                                {"precision", figure(of.Precision())},

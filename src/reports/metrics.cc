@@ -20,6 +20,10 @@ double MeanOf(std::span<const double> values) {
 }
 
 double Correlation(std::span<const double> a, std::span<const double> b) {
+  const auto constant = [](std::span<const double> values) {
+    return std::ranges::all_of(values, [&](double value) { return value == values.front(); });
+  };
+  if (constant(a) || constant(b)) return kNone;
   const double mean_a = MeanOf(a), mean_b = MeanOf(b);
   double product = 0, of_a = 0, of_b = 0;
   for (size_t i = 0; i < a.size(); ++i) {

@@ -26,12 +26,13 @@ std::vector<std::string> ScoreCells(const Score& score) {
           fmt::format("{:.3f}", score.Perplexity()), fmt::format("{:.4f}", score.BitsPerToken())};
 }
 
-Json ScoreJson(const Score& score) {
-  return {{"targets", score.count},
-          {"loss", score.MeanLoss()},
-          {"accuracy", score.Accuracy()},
-          {"perplexity", score.Perplexity()},
-          {"bits_per_token", score.BitsPerToken()}};
+Json ScoreJson(const Score& score, Task task) {
+  Json json = {{"targets", score.count}, {"loss", score.MeanLoss()}};
+  if (task != Task::kRegress) json["accuracy"] = score.Accuracy();
+  if (HasLabels(task)) return json;
+  json["perplexity"] = score.Perplexity();
+  json["bits_per_token"] = score.BitsPerToken();
+  return json;
 }
 
 std::string AttentionOf(const Subject& subject) {
@@ -175,16 +176,16 @@ class Page {
       same.score = baseline.score;
       same.by_masking = baseline.by_masking;
       add(baseline.name, same);
-      AddBaseline(baseline);
+      AddBaseline(baseline, first.run.config.task);
     }
     report_.AddTable(table);
     if (task == Task::kMasked) report_.AddTable(MaskingTable(kinds));
   }
 
-  void AddBaseline(const Baseline& baseline) {
+  void AddBaseline(const Baseline& baseline, Task task) {
     (groups_.size() == 1 ? results_["baselines"]
                          : results_["runs"].back()["baselines"])[baseline.name] =
-        ScoreJson(baseline.score);
+        ScoreJson(baseline.score, task);
   }
 
   void LabelResults(const SubjectGroup& group) {
@@ -198,7 +199,7 @@ class Page {
     }
     for (const Baseline& baseline : group.statistics.baselines->baselines) {
       results.push_back({.name = baseline.name, .score = baseline.score, .labels = {}});
-      AddBaseline(baseline);
+      AddBaseline(baseline, first.run.config.task);
     }
     Table table = LabelResultsTable(results, numbers, first.data->Scale().deviation);
     table.title =
@@ -233,7 +234,7 @@ class Page {
                    {"split", Name(subject.split)},
                    {"whole_split", subject.evaluation.all},
                    {"step", subject.trained.step},
-                   {"score", ScoreJson(subject.evaluation.score)},
+                   {"score", ScoreJson(subject.evaluation.score, subject.run.config.task)},
                    {"tokens_per_second", subject.run.TokensPerSecond()},
                    {"training_seconds", subject.run.Seconds()}};
     if (subject.evaluation.words > 0) {
@@ -242,8 +243,8 @@ class Page {
     }
     if (subject.run.config.task == Task::kMasked) {
       for (int kind = 0; kind < kMaskings; ++kind) {
-        result["by_masking"][std::string(Name(static_cast<Masking>(kind)))] =
-            ScoreJson(subject.evaluation.by_masking[static_cast<size_t>(kind)]);
+        result["by_masking"][std::string(Name(static_cast<Masking>(kind)))] = ScoreJson(
+            subject.evaluation.by_masking[static_cast<size_t>(kind)], subject.run.config.task);
       }
     }
     if (HasLabels(subject.run.config.task))

@@ -13,8 +13,8 @@ namespace {
 std::string QuestionsKey(const Subject& subject) {
   const RunConfig& config = subject.run.config;
   const bool task = config.data.starts_with("task:");
-  return fmt::format("{}|{}|{}|{}", task ? config.data : subject.data->Fingerprint(),
-                     Name(config.task), config.training.length,
+  return fmt::format("{}|{}|{}|{}|{}", task ? config.data : subject.data->Fingerprint(),
+                     Name(config.task), config.model.causal, config.training.length,
                      task || config.task == Task::kMasked ? config.training.seed : 0);
 }
 

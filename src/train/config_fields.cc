@@ -12,7 +12,18 @@ namespace {
 
 constexpr int64_t kMany = int64_t{1} << 40;
 
+// What UseRecommended sets.
+void CopySettings(const RunConfig& from, RunConfig& to) {
+  to.model.features.map = from.model.features.map;
+  to.model.positions = from.model.positions;
+  to.model.convolution = from.model.convolution;
+  to.model.decay = from.model.decay;
+  to.training.redraw = from.training.redraw;
+}
+
 }  // namespace
+
+void UsePaper(RunConfig& config) { CopySettings(RunConfig(), config); }
 
 std::vector<Field> TrainFields(TrainConfig& c) {
   return {
@@ -86,7 +97,8 @@ std::vector<Field> FormatFields(DataFormat& c) {
        Choice(c.layout)},
       {"split_by",
        "What divides the data: a hash of each record, its place (the end is held out), blocks (one "
-       "in 20 is held out), clusters of records, or files of their own",
+       "in 20 is held out), clusters of records, files of their own, or a hash within each class "
+       "(stratified)",
        Choice(c.split_by)},
       {"tokenizer", "A SentencePiece model for text; none: bytes",
        TextField{&c.tokenizer, "M.model"}},
@@ -154,6 +166,18 @@ void ReadRunConfig(std::string_view text, const std::string& who, RunConfig& con
     if (json.contains(section)) json[section] = "";
   }
   FieldsFromJson(name, json, fields);
+}
+
+void UseRecommended(RunConfig& config) {
+  RunConfig recommended;
+  recommended.model.features.map = "relu";
+  recommended.model.positions = Positions::kRotary;
+  recommended.model.convolution = 4;
+  recommended.training.redraw = 0;
+  const ModelConfig& model = config.model;
+  if (config.task == Task::kCausal && model.attention == "linear" && model.heads_of.empty())
+    recommended.model.decay = Decay::kToken;
+  train::CopySettings(recommended, config);
 }
 
 }  // namespace favor

@@ -15,6 +15,9 @@ std::vector<Field> FormatFields(DataFormat& config);
 // All of these fields and those of the model; no two have the same key.
 std::vector<Field> RunFields(RunConfig& config);
 
+// Takes back what UseRecommended sets.
+void UsePaper(RunConfig& config);
+
 }  // namespace favor::train
 
 #endif  // FAVOR_TRAIN_CONFIG_FIELDS_H_

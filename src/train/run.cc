@@ -32,15 +32,21 @@ bool Exists(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-constexpr std::string_view kFilesOfARun[] = {
-    models::kConfigName,   models::kLastName,      models::kBestName,
-    models::kLogName,      models::kTokenizerName, models::kHeldOutName,
-    models::kClustersName, models::kLabelsName,    models::kReportName};
+// Names of the files that a run writes.
+std::vector<std::string_view> FilesOfARun() {
+  std::vector<std::string_view> names = {models::kConfigName, models::kLastName, models::kBestName,
+                                         models::kLogName, models::kReportName};
+  for (const train::FormatFile& file : train::kFormatFiles) {
+    if (!file.copy.empty()) names.push_back(file.copy);
+  }
+  return names;
+}
 
 // Throws if a run would overwrite what it reads: its folder must not be, or lie inside, its data.
 void CheckApart(const RunConfig& config, const std::string& hint, const fs::path& folder) {
   std::error_code ignored;
   const fs::path out = fs::weakly_canonical(folder, ignored);
+  const std::vector<std::string_view> own = FilesOfARun();
   std::vector<std::string> inputs = {config.data, hint};
   for (const train::FormatFile& file : train::kFormatFiles)
     inputs.push_back(config.format.*file.path);
@@ -49,8 +55,8 @@ void CheckApart(const RunConfig& config, const std::string& hint, const fs::path
     const fs::path path = fs::weakly_canonical(input, ignored);
     const bool around = fs::is_directory(path, ignored) &&
                         std::ranges::mismatch(path, out).in1 == path.end();  // out lies inside path
-    const bool inside = path.parent_path() == out &&
-                        std::ranges::find(kFilesOfARun, path.filename()) != std::end(kFilesOfARun);
+    const bool inside =
+        path.parent_path() == out && std::ranges::find(own, path.filename().string()) != own.end();
     if (around || inside)
       Throw(ErrorCode::kInvalidOption, "train",
             "the run in '{}' would write into its own data '{}': choose another folder",
@@ -109,7 +115,8 @@ class Run {
     // A run that starts from weights is evaluated before its first step, once.
     const bool evaluate_start = !trainer_.config().init.empty() && trainer_.step() == 0 &&
                                 std::isinf(progressed_.best_loss);
-    train::RunLog log((folder_ / models::kLogName).string(), evaluate_start ? -1 : trainer_.step());
+    train::RunLog log((folder_ / models::kLogName).string(), trainer_.config().task,
+                      evaluate_start ? -1 : trainer_.step());
     const TrainConfig& config = trainer_.config().training;
     if (continues_ && !options_.quiet && trainer_.step() < config.steps && !Stopped())
       Notice(fmt::format("train: continues at step {} of {}\n", trainer_.step(), config.steps));
@@ -178,7 +185,8 @@ class Run {
     const train::StartingPoint point = train::OpenStart(trainer_.config().init);
     train::CheckData(point, trainer_.config(), trainer_.data());
     const auto other = internal::Access::Make<Model>(point.checkpoint->MakeNetwork());
-    start_ = {.report = trainer_.StartFrom(other)};
+    start_ = {.report = trainer_.StartFrom(
+                  other, train::SameOutputs(point, trainer_.config(), trainer_.data()))};
     const ModelConfig &own = other.config(), &here = trainer_.config().model;
     const int64_t length = trainer_.config().training.length;
     const bool same_task = own.causal == here.causal && own.classes == here.classes &&
@@ -366,7 +374,7 @@ TrainResult Train(const RunConfig& config, const TrainOptions& options, const Co
   CheckApart(config, options.data, folder);
   const auto check_folder = [&] {
     const bool last = Exists(folder / models::kLastName);
-    for (const std::string_view name : kFilesOfARun) {
+    for (const std::string_view name : FilesOfARun()) {
       if (!options.resume && Exists(folder / name)) {
         Throw(ErrorCode::kInvalidOption, "train",
               "the folder '{}' holds a run already ({}): resume it (--resume), or choose another",

@@ -125,7 +125,7 @@ DataDescription DataDescription::Of(const Dataset& data, const std::string& sour
       .vocabulary = data.vocabulary() == nullptr ? "" : data.vocabulary()->Fingerprint(),
       .shown = Ranges(data.TrainCounts()),
       .classes = data.ClassNames()};
-  if (data.classes() == 1) record.scale = data.Scale();
+  if (data.PredictsNumbers()) record.scale = data.Scale();
   std::error_code ignored;
   if (!IsTask(source) && fs::path(source).is_relative() && Exists(source)) {
     const fs::path folder = fs::absolute(path, ignored).parent_path();

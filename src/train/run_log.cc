@@ -30,7 +30,7 @@ std::string LinesUpTo(const std::string& path, int64_t last_step) {
 
 }  // namespace
 
-RunLog::RunLog(const std::string& path, int64_t last_step) : path_(path) {
+RunLog::RunLog(const std::string& path, Task task, int64_t last_step) : path_(path), task_(task) {
   std::error_code ignored;
   const bool exists = std::filesystem::exists(path, ignored);
   io::WriteFileAtomically(path, exists ? LinesUpTo(path, last_step) : "");
@@ -53,24 +53,22 @@ void RunLog::Append(const std::string& line) {
 }
 
 void RunLog::Step(const StepReport& report, int64_t tokens, double tokens_per_second) {
-  const Json json = {{"step", report.step},
-                     {"tokens", tokens},
-                     {"loss", report.loss},
-                     {"accuracy", report.accuracy},
-                     {"learning_rate", report.learning_rate},
-                     {"gradient_norm", report.gradient_norm},
-                     {"tokens_per_second", tokens_per_second}};
+  Json json = {{"step", report.step}, {"tokens", tokens}, {"loss", report.loss}};
+  if (task_ != Task::kRegress) json["accuracy"] = report.accuracy;
+  json["learning_rate"] = report.learning_rate;
+  json["gradient_norm"] = report.gradient_norm;
+  json["tokens_per_second"] = tokens_per_second;
   Append(json.dump() + "\n");
 }
 
 void RunLog::Evaluation(int64_t step, Split split, const Score& score) {
-  const Json json = {{"step", step},
-                     {"split", Name(split)},
-                     {"tokens", score.count},
-                     {"loss", score.MeanLoss()},
-                     {"accuracy", score.Accuracy()},
-                     {"perplexity", score.Perplexity()},
-                     {"bits_per_token", score.BitsPerToken()}};
+  Json json = {
+      {"step", step}, {"split", Name(split)}, {"tokens", score.count}, {"loss", score.MeanLoss()}};
+  if (task_ != Task::kRegress) json["accuracy"] = score.Accuracy();
+  if (!HasLabels(task_)) {
+    json["perplexity"] = score.Perplexity();
+    json["bits_per_token"] = score.BitsPerToken();
+  }
   Append(json.dump() + "\n");
 }
 

@@ -15,7 +15,7 @@ class RunLog {
  public:
   // Keeps the lines of steps up to `last_step`; removes what a killed run wrote after its last
   // checkpoint.
-  RunLog(const std::string& path, int64_t last_step);
+  RunLog(const std::string& path, Task task, int64_t last_step);
   ~RunLog();
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
@@ -29,6 +29,7 @@ class RunLog {
   void Append(const std::string& line);
 
   std::string path_;
+  Task task_;  // decides which figures say something
   int descriptor_;
 };
 

@@ -63,12 +63,15 @@ StartingPoint OpenStart(const std::string& path) {
   const DataDescription record = DataDescription::FromJson(state);
   start.vocabulary = record.vocabulary;
   start.fingerprint = record.fingerprint;
+  start.classes = record.classes;
+  start.scale = record.scale;
   if (!start.config.data.empty()) start.data = FindSource(start.config, record, folder);
   start.sequences = SequencesRead(start.config.training, state);
   return start;
 }
 
-StartReport CarryOver(const models::Network& from, models::Network& to, const Context& context) {
+StartReport CarryOver(const models::Network& from, models::Network& to, bool outputs,
+                      const Context& context) {
   std::map<std::string_view, const layers::Parameter*> given;
   for (const auto& parameter : from.parameters().all()) given[parameter->name] = parameter.get();
   StartReport report;
@@ -79,7 +82,8 @@ StartReport CarryOver(const models::Network& from, models::Network& to, const Co
       report.drawn.push_back(parameter->name);
       continue;
     }
-    if (found->second->shape == parameter->shape) {
+    const bool wanted = outputs || !IsOutput(parameter->name);
+    if (wanted && found->second->shape == parameter->shape) {
       both.emplace_back(found->second, parameter.get());
     } else if (IsOutput(parameter->name)) {
       report.drawn.push_back(parameter->name);
@@ -108,6 +112,11 @@ void CheckData(const StartingPoint& start, const RunConfig& config, const Datase
           "'{}' was trained with another vocabulary ({}, not {})", path,
           Printable(start.vocabulary), Printable(data.vocabulary()->Fingerprint()));
   }
+  if (HasLabels(config.task) && start.config.model.causal != config.model.causal) {
+    Throw(ErrorCode::kInvalidOption, "init", "'{}' is {}, expected {}, as the config says", path,
+          start.config.model.causal ? "a decoder" : "an encoder",
+          config.model.causal ? "a decoder" : "an encoder");
+  }
   const bool same = start.fingerprint.empty() ? start.config.data == config.data  // a task
                                               : start.fingerprint == data.Fingerprint();
   if (config.training.first_batch > 0 && !start.config.data.empty() && !same) {
@@ -116,6 +125,13 @@ void CheckData(const StartingPoint& start, const RunConfig& config, const Datase
           "expected the same data, or other data by its name (--data)",
           path);
   }
+}
+
+bool SameOutputs(const StartingPoint& start, const RunConfig& config, const Dataset& data) {
+  if (!HasLabels(config.task)) return true;
+  const ModelConfig &own = start.config.model, &here = config.model;
+  if (own.numbers != here.numbers || own.per_token != here.per_token) return false;
+  return here.numbers ? start.scale == data.Scale() : start.classes == data.ClassNames();
 }
 
 }  // namespace favor::train

@@ -37,10 +37,9 @@ RunConfig Complete(RunConfig config, const Dataset* data) {
           config.model.classes, Name(config.task), HasLabels(config.task) ? "their number" : "0");
   }
   config.model.causal = train::ReadsLikeADecoder(config);
-  if (data != nullptr) {
-    config.model.numbers = config.task == Task::kRegress;
+  config.model.numbers = config.task == Task::kRegress;
+  if (data != nullptr)
     config.model.per_token = HasLabels(config.task) && config.format.label_of == LabelOf::kToken;
-  }
   if (config.model.positions == Positions::kLearned && config.model.max_length == 0)
     config.model.max_length = config.training.length;
   if (config.model.positions == Positions::kLearned &&
@@ -160,12 +159,12 @@ const Model& Trainer::model() const { return impl_->model; }
 int64_t Trainer::step() const { return impl_->stepper.state().step; }
 int64_t Trainer::tokens() const { return impl_->stepper.state().tokens; }
 
-StartReport Trainer::StartFrom(const Model& model) {
+StartReport Trainer::StartFrom(const Model& model, bool outputs) {
   Impl& t = *impl_;
   if (step() > 0)
     Throw(ErrorCode::kInvalidOption, "start", "given after {} steps, expected before the first",
           step());
-  StartReport report = train::CarryOver(internal::Inside(model), t.network, t.context);
+  StartReport report = train::CarryOver(internal::Inside(model), t.network, outputs, t.context);
   if (report.same_omega) t.stepper.SetState({.first_redraw = t.network.redraw()});
   return report;
 }

@@ -151,6 +151,11 @@ class Docs : public ToolFixture {
     for (const char* name : {"book.txt", "long.txt"}) WriteText(dir_ / name, text);
     for (const char* name : {"proteins.fasta.gz", "query.fasta.gz", "mine.fasta"})
       WriteText(dir_ / name, Gzip(proteins));
+    std::string labels;
+    for (int i = 0; i < 200; ++i)
+      labels += "p" + std::to_string(i) + (i % 3 == 0 ? "\tanimal\n" : "\tplant\n");
+    for (const char* name : {"labels.tsv", "kingdoms.tsv", "few.tsv"})
+      WriteText(dir_ / name, labels);
     for (const char* name : {"one.fasta", "wild_type.fasta", "mutants.fasta"})
       WriteText(dir_ / name, ">x\nMACDKFGHLIMNA\n");
     fs::create_directory(dir_ / "pictures");

@@ -102,7 +102,7 @@ TEST_F(EvalCommand, MemoryOfTrainingAndOfEvaluationComeApart) {
 }
 
 TEST_F(EvalCommand, RefusesWhatDoesNotFit) {
-  Train();
+  Train({"--positions", "learned"});
   const auto refused = [&](const std::vector<std::string>& words, int status,
                            const std::string& says) {
     const ToolResult result = RunTool(words);

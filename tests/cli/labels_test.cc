@@ -146,6 +146,8 @@ TEST_F(LabelCommands, LabelsOfTokens) {
   const auto lines = Predict();
   EXPECT_EQ(lines[0], (std::vector<std::string>{"id", "position", "token", "class", "probability",
                                                 "o", "w"}));
+  EXPECT_EQ(lines[1][1], "1");
+  EXPECT_EQ(Predict({"--length", "5", "--batch", "7"}).size(), 1u + 120 * 5);
   int64_t right = 0;
   for (size_t i = 1; i < lines.size(); ++i) right += (lines[i][2] == "W") == (lines[i][3] == "w");
   const auto json = Eval({"--split", "all"});
@@ -182,12 +184,28 @@ TEST_F(LabelCommands, OtherDataWithItsOwnTable) {
   EXPECT_EQ(json["tokens"], 1);
   EXPECT_EQ(json["labels"]["classes"][1]["cases"], 1);
   EXPECT_FALSE(json["own_data"]);
+  // What is held out follows from the labels: other ones would move it.
+  ExpectError(RunTool({"eval", "--model", run_, "--labels", dir_ / "classes.tsv", "--quiet"}), 2,
+              "given without --data");
   WriteText(dir_ / "strange.tsv", "a\tstrange\nb\tw w\n");
   ExpectError(RunTool({"eval", "--model", run_, "--data", dir_ / "new.fasta", "--labels",
                        dir_ / "strange.tsv", "--quiet"}),
-              1, "line 1: given the class 'strange', expected one that the model has learned");
+              1, "line 1: given the class 'strange', expected one of: other, w w");
   ExpectError(RunTool({"eval", "--model", run_, "--data", dir_ / "new.fasta", "--quiet"}), 1,
               "names no record of");
+}
+
+// Numbers of other records, in the units that the model has learned.
+TEST_F(LabelCommands, OtherNumbers) {
+  Train(Of("numbers.tsv", "regress"));
+  WriteText(dir_ / "new.fasta", ">a\nMKWWWWTAY\n>b\nMKTAYGGD\n");
+  WriteText(dir_ / "new.tsv", "a\t1000\nb\t50\n");
+  const auto json = Eval({"--data", dir_ / "new.fasta", "--labels", dir_ / "new.tsv"});
+  data_ = dir_ / "new.fasta";
+  const auto lines = Predict();
+  const double a = std::stod(lines[1][1]) - 1000, b = std::stod(lines[2][1]) - 50;
+  EXPECT_NEAR(json["labels"]["rmse"].get<double>(), std::sqrt((a * a + b * b) / 2), 1e-2);
+  EXPECT_NEAR(json["labels"]["mae"].get<double>(), (std::abs(a) + std::abs(b)) / 2, 1e-2);
 }
 
 // From a decoder of the same records: it stays one, and its output is drawn anew.
@@ -209,6 +227,35 @@ TEST_F(LabelCommands, StartsFromALanguageModel) {
   EXPECT_EQ(json["start"]["drawn"],
             (nlohmann::json::array({"classifier.weight", "classifier.bias"})));
   EXPECT_EQ(Predict().size(), 121u);
+  // An encoder and a decoder read records differently: each is evaluated on what it reads.
+  const double loss = Eval({"--split", "test"})["loss"].get<double>();
+  const std::string decoder = run_;
+  run_ = dir_ / "scratch";
+  Train(Of("classes.tsv", "classify", {"--steps", "5"}));
+  const ToolResult report = RunTool(
+      {"report", run_, decoder, "--json", "--out", dir_ / "r.html", "--quiet", "--threads", "1"});
+  ASSERT_EQ(report.status, 0) << report.err;
+  EXPECT_NEAR(nlohmann::json::parse(report.out)["runs"][1]["score"]["loss"].get<double>(), loss,
+              1e-6);
+  // And back: other targets, the same weights.
+  run_ = dir_ / "back";
+  const ToolResult back = RunTool({"train", "--init", decoder, "--task", "causal", "--steps", "2",
+                                   "--out", run_, "--quiet", "--no-report"});
+  EXPECT_EQ(back.status, 0) << back.err;
+}
+
+// The command of the report repeats the run.
+TEST_F(LabelCommands, TheReportSaysHowToRepeatIt) {
+  Train(Of("tokens.tsv", "classify", {"--label-of", "token", "--steps", "3"}));
+  const ToolResult report = RunTool({"report", run_, "--out", dir_ / "r.html", "--quiet"});
+  ASSERT_EQ(report.status, 0) << report.err;
+  const std::string page = ReadText(dir_ / "r.html");
+  const size_t begin = page.find("favor train --data");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string command = page.substr(begin, page.find('\n', begin) - begin);
+  EXPECT_NE(command.find("--labels"), std::string::npos) << command;
+  EXPECT_NE(command.find("--label-of token"), std::string::npos) << command;
+  EXPECT_EQ(command.find("--per-token"), std::string::npos) << command;
 }
 
 TEST_F(LabelCommands, InspectDataShowsClasses) {

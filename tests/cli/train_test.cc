@@ -277,7 +277,8 @@ TEST_F(TrainCommand, RefusesWrongOptions) {
   ExpectError(RunTool(Words({"--dropout", "1.5"})), 2, "--dropout: given '1.5'");
   ExpectError(RunTool(Words({"--dropout", "nan"})), 2, "--dropout: given");
   ExpectError(RunTool(Words({"--length", "13"})), 2, "length: given 13, expected 12");
-  ExpectError(RunTool(Words({"--max-length", "5"})), 2, "learned positions");
+  ExpectError(RunTool(Words({"--positions", "learned", "--max-length", "5"})), 2,
+              "learned positions");
   ExpectError(RunTool(Words({"--task", "classify"})), 2, "expected causal");
   ExpectError(RunTool(Words({"--window", "9"})), 2, "given window, which 'linear' attention does");
   ExpectError(RunTool(Words({"--window", "-1"})), 2, "--window: given '-1'");

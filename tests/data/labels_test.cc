@@ -50,6 +50,7 @@ TEST_F(LabelTable, ClassesAreNumberedByName) {
     EXPECT_TRUE(Of(labels, "id").empty());
     EXPECT_TRUE(Of(labels, "d").empty());
   }
+  EXPECT_EQ(Read("\xef\xbb\xbfid\tx\na\t1\nb\t2\n").records(), 2);
   // Only the first line may be a heading; the same label twice is one.
   EXPECT_EQ(Read("# x\ty\na\t1\nb\t2\na\t1\n").records(), 2);
   EXPECT_EQ(Read("a\t1\nid\t2\n").records(), 2);
@@ -81,16 +82,16 @@ TEST_F(LabelTable, NumbersAndTheirScale) {
   EXPECT_DOUBLE_EQ(statistics.Scale().mean, 4);
   EXPECT_DOUBLE_EQ(statistics.Scale().deviation, std::sqrt((9.0 + 1 + 16) / 3));
   data::LabelStatistics equal;
-  equal.Add(std::vector<uint32_t>(3, std::bit_cast<uint32_t>(0.1f)));
+  equal.Add(std::vector<uint32_t>(1000, std::bit_cast<uint32_t>(98.6f)));
   EXPECT_EQ(equal.Scale().deviation, 1);
+  EXPECT_EQ(Of(Read("a\t1e-50\n", {.numbers = true}), "a"), std::vector<uint32_t>{0});
 }
 
 TEST_F(LabelTable, OfAModelThatKnowsItsClasses) {
   const data::Labels labels = Read("a\tx\n", {.classes = {"z", "y", "x"}});
   EXPECT_EQ(labels.classes(), (std::vector<std::string>{"z", "y", "x"}));
   EXPECT_EQ(Of(labels, "a"), std::vector<uint32_t>{2});
-  ExpectBad("a\tx\nb\tw\n",
-            "line 2: given the class 'w', expected one that the model has learned: z, y",
+  ExpectBad("a\tx\nb\tw\n", "line 2: given the class 'w', expected one of: z, y, x",
             {.classes = {"z", "y", "x"}});
 }
 
@@ -104,14 +105,16 @@ TEST_F(LabelTable, RefusesAnythingElse) {
   ExpectBad("a\tx\nb\tx\n", "holds one class, 'x'");
   ExpectBad("a\tx\nb\ty\na\ty\n", "line 3: 'a' has another label in line 1");
   ExpectBad("a\t.\n", "holds one class", {.per_token = true});
+  ExpectBad("a\tx\nb\t\xff\n", "line 2: given", {});
+  ExpectBad("a\tx\xc3\xa9\n", "expected a class in UTF-8", {.per_token = true});
   for (const std::string bad : {"x", "1x", "nan", "inf", "1e99", " 1", "1,2"})
     ExpectBad("a\t" + bad + "\n", "line 1: given '" + bad + "', expected a number",
               {.numbers = true});
   ExpectBad("a\t\n", "line 1: given no number", {.numbers = true});
   ExpectBad("a\t1,b\n", "line 1: given 'b'", {.numbers = true, .per_token = true});
   std::string many;
-  for (int i = 0; i < 10'001; ++i) many += fmt::format("r{}\t{}\n", i, i);
-  ExpectBad(many, "line 10001: more than 10000 classes");
+  for (int i = 0; i < 1'001; ++i) many += fmt::format("r{}\t{}\n", i, i);
+  ExpectBad(many, "line 1001: more than 1000 classes");
 }
 
 class LabelledData : public FastaData {
@@ -221,6 +224,95 @@ TEST_F(LabelledData, StratifiedSplitsHaveTheSharesOfEachClass) {
   EXPECT_NE(data->Fingerprint(), "");
 }
 
+// Classes of fewer than four records are learned from, and nothing is held out for a share of 0;
+// something is always left to learn from.
+TEST_F(LabelledData, StratifiedSplitsOfFewRecords) {
+  std::string records, table;
+  for (uint64_t i = 0; i < 12; ++i) {
+    records += fmt::format(">r{}\n{}\n", i, RandomSequence(i, 9));
+    table += fmt::format("r{}\t{}\n", i, i < 3 ? "three" : i < 7 ? "four" : "five");
+  }
+  DataOptions options = Options(table);
+  const auto counts = [&](double valid, double test) {
+    options.format.valid = valid;
+    options.format.test = test;
+    return Open(records, options)->ClassCounts();  // five, four, three
+  };
+  EXPECT_EQ(counts(0.1, 0), (std::vector<int64_t>{4, 3, 3}));
+  EXPECT_EQ(counts(0, 0.1), (std::vector<int64_t>{4, 3, 3}));
+  EXPECT_EQ(counts(0.1, 0.1), (std::vector<int64_t>{3, 2, 3}));
+  EXPECT_EQ(counts(0.4, 0.4), (std::vector<int64_t>{1, 1, 3}));
+  EXPECT_EQ(counts(0.01, 0.98), (std::vector<int64_t>{1, 1, 3}));
+}
+
+// All equal: nothing can be held out of them.
+TEST_F(LabelledData, EqualRecordsOfOneClassAreLearnedFrom) {
+  std::string records, table;
+  for (uint64_t i = 0; i < 20; ++i) {
+    records += fmt::format(">r{}\n{}\n", i, i < 10 ? "ACDA" : RandomSequence(i, 9));
+    table += fmt::format("r{}\t{}\n", i, i < 10 ? "equal" : "other");
+  }
+  DataOptions options = Options(table);
+  options.format.valid = options.format.test = 0.1;
+  EXPECT_EQ(Open(records, options)->ClassCounts(), (std::vector<int64_t>{10, 8}));
+}
+
+// Records of long data are not cut up, as they would be without labels.
+TEST_F(LabelledData, FewLongRecordsStayWhole) {
+  std::string records, table;
+  for (uint64_t i = 0; i < 40; ++i) {
+    records += fmt::format(">r{}\n{}\n", i, RandomSequence(i, 8300));
+    table += fmt::format("r{}\t{}\n", i, i);
+  }
+  DataOptions options = Options(table, Task::kRegress);
+  const auto data = Open(records, options);
+  EXPECT_EQ(data->SplitBy(), SplitRule::kRecords);
+  EXPECT_EQ(All(*data, 4).values.size(), 40u);
+}
+
+// Clusters and lists of names keep the labels of their records.
+TEST_F(LabelledData, ClustersAndHeldOutRecords) {
+  std::string records, table, clusters;
+  std::map<Tokens, int32_t> classes;
+  for (uint64_t i = 0; i < 40; ++i) {
+    records += fmt::format(">r{}\n{}\n", i, RandomSequence(i, 6));
+    table += fmt::format("r{}\t{}\n", i, i % 3 == 0 ? "x" : "y");
+    clusters += fmt::format("r{}\tr{}\n", i / 4 * 4, i);
+  }
+  WriteText(dir_ / "clusters", clusters);
+  WriteText(dir_ / "names", "r1\nr5\nr6\n");
+  const auto all = Open(records, Options(table));
+  const auto add = [](const Dataset& data, Split split, std::map<Tokens, int32_t>& to) {
+    const Batch batch = data.EvalBatch(split, {.index = 0, .batch = 100, .length = 6});
+    for (int64_t i = 0; i < batch.batch; ++i)
+      to[Tokens(batch.tokens.begin() + 6 * i, batch.tokens.begin() + 6 * i + 6)] =
+          batch.targets[static_cast<size_t>(i)];
+  };
+  add(*all, Split::kTrain, classes);
+  ASSERT_EQ(classes.size(), 40u);
+  DataOptions options = Options(table);
+  options.format.valid = options.format.test = 0.3;
+  options.format.clusters = dir_ / "clusters";
+  std::map<Tokens, int32_t> found;
+  const auto clustered = Open(records, options);
+  EXPECT_EQ(clustered->SplitBy(), SplitRule::kClusters);
+  for (const Split split : {Split::kTrain, Split::kValid, Split::kTest}) {
+    EXPECT_GT(clustered->Summary(split).records, 0);
+    add(*clustered, split, found);
+  }
+  EXPECT_EQ(found, classes);
+  options = Options(table);
+  options.format.held_out = dir_ / "names";
+  found.clear();
+  const auto listed = Open(records, options);
+  EXPECT_EQ(listed->Summary(Split::kHeldOut).records, 3);
+  add(*listed, Split::kHeldOut, found);
+  EXPECT_EQ(found.size(), 3u);
+  add(*listed, Split::kAll, found);
+  EXPECT_EQ(found, classes);
+  EXPECT_EQ(listed->ClassCounts()[0] + listed->ClassCounts()[1], 37);
+}
+
 // Equal records stay together, and a class of four has one record in each split.
 TEST_F(LabelledData, SmallClassesAndEqualRecords) {
   std::string records, table;
@@ -228,14 +320,14 @@ TEST_F(LabelledData, SmallClassesAndEqualRecords) {
     records += fmt::format(">few{}\n{}\n", i, RandomSequence(i, 9));
     table += fmt::format("few{}\tfew\n", i);
   }
-  for (uint64_t i = 0; i < 30; ++i) {
+  for (uint64_t i = 0; i < 40; ++i) {
     records += fmt::format(">same{}\n{}\n", i, RandomSequence(100 + i / 10, 9));
     table += fmt::format("same{}\tsame\n", i);
   }
   DataOptions options = Options(table);
   options.format.valid = options.format.test = 0.05;
   const auto data = Open(records, options);
-  EXPECT_EQ(data->ClassCounts(), (std::vector<int64_t>{2, 10}));
+  EXPECT_EQ(data->ClassCounts(), (std::vector<int64_t>{2, 20}));
   for (const Split split : {Split::kValid, Split::kTest}) {
     const Batch batch = data->EvalBatch(split, {.index = 0, .batch = 100, .length = 9});
     EXPECT_EQ(std::ranges::count(batch.targets, 0), 1);
@@ -279,6 +371,10 @@ TEST_F(LabelledData, SaysWhatIsLeftOut) {
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("1 of its 3 records have no label in"), std::string::npos) << said;
   EXPECT_NE(said.find("2 of its 4 names are not those of records"), std::string::npos) << said;
+  testing::internal::CaptureStderr();
+  Open(">a\nAC\n>b\nCA\n", Options("Entry\tkingdom\na\tx\nb\ty\n"));
+  const std::string heading = testing::internal::GetCapturedStderr();
+  EXPECT_NE(heading.find("no record is of the class 'kingdom' (a heading"), std::string::npos);
 }
 
 TEST_F(LabelledData, RefusesWhatDoesNotFit) {
@@ -306,6 +402,13 @@ TEST_F(LabelledData, RefusesWhatDoesNotFit) {
   ExpectRefused(records, "split_by: given stratified", options);
   DataOptions none{.task = Task::kCausal, .format = {.split_by = SplitRule::kStratified}};
   ExpectRefused(records, "split_by: given stratified", none);
+  options = Options(table);
+  options.format.tokenizer = dir_ / "x.model";
+  ExpectRefused(records, "tokenizer: given for", options);
+  DataOptions task{.task = Task::kClassify, .format = {.label_of = LabelOf::kToken}};
+  EXPECT_THROW(OpenData("task:listops", task), Error);
+  task.format = {.split_by = SplitRule::kStratified};
+  EXPECT_THROW(OpenData("task:listops", task), Error);
   WriteText(dir_ / "book.txt", "words");
   EXPECT_THROW(OpenData(dir_ / "book.txt", Options(table)), Error);
 }

@@ -140,6 +140,31 @@ TEST_F(PredictionTest, OfADecoder) {
   }
 }
 
+// A decoder's mean is over what a record holds, whoever shares its batch.
+TEST_F(PredictionTest, OfSequencesByADecoder) {
+  RunConfig run = SmallTrainedConfig(dir_ / "p.fasta");
+  TrainSmall(run, dir_);
+  std::filesystem::rename(dir_ / "model.safetensors", dir_ / "language.safetensors");
+  std::string table;
+  for (uint64_t i = 0; i < 40; ++i) table += fmt::format("p{}\t{}\n", i, i % 2 == 0 ? 'a' : 'b');
+  WriteText(dir_ / "labels.tsv", table);
+  run.init = dir_ / "language.safetensors";
+  run.task = Task::kClassify;
+  run.format.labels = dir_ / "labels.tsv";
+  const TrainedModel trained = TrainSmall(run, dir_);
+  ASSERT_TRUE(trained.model.config().causal);
+  const std::vector<Prediction> alone = Of(trained, {.batch = 1}),
+                                together = Of(trained, {.batch = 8});
+  for (size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_NEAR(alone[i].outputs.Data<float>()[0], together[i].outputs.Data<float>()[0], 1e-5);
+    Tokens tokens = alone[i].record.tokens;
+    tokens.insert(tokens.begin(), kBegin);
+    const Tensor logits = LogitsOf(trained, tokens, kTrainedLength);
+    EXPECT_NEAR(std::log(static_cast<double>(alone[i].outputs.Data<float>()[0])),
+                LogProbability(logits.Data<float>(), 2, 0), 1e-4);
+  }
+}
+
 TEST_F(PredictionTest, RefusesModelsOfTokens) {
   const TrainedModel trained = TrainSmall(SmallTrainedConfig(dir_ / "p.fasta"), dir_);
   const auto reader = OpenRecordsFor(trained, dir_ / "p.fasta");

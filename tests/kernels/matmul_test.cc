@@ -35,6 +35,25 @@ void ExpectNear(const Tensor& f32, const Tensor& f64, double tolerance, const st
   EXPECT_LT(worst, tolerance) << what;
 }
 
+// An empty sum is 0, or leaves what is there; no rows are no work.
+TEST(MatmulOfNothing, IsZeroOrTheBias) {
+  const Context context({.threads = 1});
+  const Tensor a = Random(40, 4, "a"), b = Random(4, 9, "b");
+  Tensor bias({9});
+  for (int64_t i = 0; i < 9; ++i) bias.Data<float>()[i] = static_cast<float>(i) - 3;
+  const ConstView none_a = a.view().Range(1, 0, 0), none_b = b.view().Range(0, 0, 0);
+  Tensor c = Random(40, 9, "c");
+  const Tensor before = c.Clone();
+  kernels::Matmul({.a = none_a, .b = none_b, .c = c, .add = true}, context);
+  EXPECT_EQ(std::memcmp(c.view().data(), before.view().data(), 40 * 9 * 4), 0);
+  kernels::Matmul({.a = a.view().Range(0, 0, 0), .b = b, .c = c.view().Range(0, 0, 0)}, context);
+  EXPECT_EQ(std::memcmp(c.view().data(), before.view().data(), 40 * 9 * 4), 0);
+  kernels::Matmul({.a = none_a, .b = none_b, .c = c, .bias = bias}, context);
+  for (int64_t i = 0; i < 40 * 9; ++i) EXPECT_EQ(c.Data<float>()[i], bias.Data<float>()[i % 9]);
+  kernels::Matmul({.a = none_a, .b = none_b, .c = c}, context);
+  for (int64_t i = 0; i < 40 * 9; ++i) EXPECT_EQ(c.Data<float>()[i], 0);
+}
+
 class MatmulTest : public testing::TestWithParam<MatmulCase> {};
 
 TEST_P(MatmulTest, FastEqualsReference) {

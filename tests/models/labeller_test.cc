@@ -6,6 +6,8 @@
 #include "core/access.h"
 #include "favor/error.h"
 #include "models/network.h"
+#include "tests/layers/check_gradients.h"
+#include "tests/models/scored_pass.h"
 #include "tests/models/small_models.h"
 
 namespace favor {
@@ -135,6 +137,60 @@ TEST_P(Labels, WeightsOfClasses) {
   EXPECT_THROW(network.WeighClasses({1, 1}), Error);
   EXPECT_THROW(network.WeighClasses({1, 1, 0}), Error);
   EXPECT_THROW(network.WeighClasses({1, 1, std::nanf("")}), Error);
+}
+
+// A batch without known labels has no loss and no gradient, and leaves nothing of the batch before.
+TEST_P(Labels, ABatchWithoutLabels) {
+  if (!config_.per_token) return;  // every sequence has a label
+  Batch none = batch_;
+  std::ranges::fill(none.targets, kNoTarget);
+  std::ranges::fill(none.values, std::nanf(""));
+  models::Network& network = internal::Inside(model_);
+  models::PassBuffers buffers = network.MakeBuffers();
+  const layers::Pass pass{.context = context_};
+  network.parameters().ZeroGradients(context_);
+  EvaluatedAndBackward(network, batch_, pass, 1, buffers);
+  network.parameters().ZeroGradients(context_);
+  const Score score = EvaluatedAndBackward(network, none, pass, 1, buffers);
+  EXPECT_EQ(score.count, 0);
+  EXPECT_EQ(score.loss, 0);
+  for (const auto& parameter : network.parameters().all()) {
+    const float* grad = parameter->grad.Data<float>();
+    for (int64_t i = 0; i < parameter->shape.Elements(); ++i)
+      ASSERT_EQ(grad[i], 0) << parameter->name;
+  }
+  // A batch of few labels has the gradients that it has alone.
+  Batch few = none;
+  if (config_.numbers) {
+    few.values[1] = 2;
+  } else {
+    few.targets[1] = 2;
+  }
+  const auto gradients = [&](models::PassBuffers& memory) {
+    network.parameters().ZeroGradients(context_);
+    EvaluatedAndBackward(network, few, pass, 1, memory);
+    const View grad = network.parameters().all().front()->grad;
+    return std::vector<float>(grad.Data<float>(), grad.Data<float>() + grad.shape().Elements());
+  };
+  EvaluatedAndBackward(network, batch_, pass, 1, buffers);
+  models::PassBuffers fresh = network.MakeBuffers();
+  EXPECT_EQ(gradients(buffers), gradients(fresh));
+}
+
+// The gradient of a weighted loss.
+TEST_P(Labels, GradientsOfWeightedClasses) {
+  if (config_.numbers) return;  // they have no classes
+  const auto exact = models::Network::Make(config_, {.seed = 4, .type = DataType::kF64});
+  exact->WeighClasses({0.5f, 1, 4});
+  exact->parameters().ZeroGradients(context_);
+  models::PassBuffers buffers = exact->MakeBuffers();
+  const layers::Pass pass{.context = context_};
+  EvaluatedAndBackward(*exact, batch_, pass, 0.25, buffers);
+  const auto loss = [&] { return 0.25 * Evaluated(*exact, batch_, pass, buffers).loss; };
+  for (const auto& parameter : exact->parameters().all()) {
+    if (parameter->name.starts_with("classifier."))
+      ExpectGradient(parameter->name, parameter->value, parameter->grad, loss, 2e-6, /*most=*/30);
+  }
 }
 
 // What padding holds changes nothing.

@@ -137,5 +137,23 @@ TEST(RunConfigJson, TrainersCheckConfigsOfPrograms) {
   EXPECT_THROW(Trainer(config, context), Error);
 }
 
+// What is recommended can be taken back, and nothing else changes.
+TEST(Recommended, AndThePapersSettings) {
+  RunConfig run;
+  run.model.width = 64;
+  run.training.dropout = 0.3;
+  const std::string before = ToJson(run);
+  UseRecommended(run);
+  EXPECT_EQ(run.model.features.map, "relu");
+  EXPECT_EQ(run.model.decay, Decay::kToken);
+  EXPECT_EQ(run.model.width, 64);
+  EXPECT_EQ(run.training.dropout, 0.3);
+  train::UsePaper(run);
+  EXPECT_EQ(ToJson(run), before);
+  run.task = Task::kMasked;
+  UseRecommended(run);
+  EXPECT_EQ(run.model.decay, Decay::kNone);
+}
+
 }  // namespace
 }  // namespace favor

@@ -106,7 +106,7 @@ TEST_F(StartTest, AnotherNumberOfClassesIsAnotherLayer) {
   Model language(config, 1), first(three, 2), second(four, 3);
   models::Network& to = internal::Inside(second);
   for (const Model* from : {&language, &first}) {
-    const StartReport report = train::CarryOver(internal::Inside(*from), to, context_);
+    const StartReport report = train::CarryOver(internal::Inside(*from), to, true, context_);
     EXPECT_EQ(report.drawn, (std::vector<std::string>{"classifier.weight", "classifier.bias"}));
     EXPECT_TRUE(report.same_omega);
     EXPECT_EQ(to.seed(), internal::Inside(*from).seed());

@@ -46,7 +46,7 @@ Subject Open(const Arguments& a, TrainedModel& trained) {
   subject.split = a.split.value_or(Split::kValid);
   subject.data = OpenDataOf(trained, a.data);
   subject.own = trained.fingerprint.empty() || subject.data->Fingerprint() == trained.fingerprint;
-  if (!subject.own && a.data.empty()) {
+  if (!subject.own && a.data.empty() && a.labels.empty()) {
     Warn(Printable(subject.name),
          "has changed since the model was trained; what was held out may have been learned from");
   }
@@ -157,6 +157,11 @@ void Run(const Arguments& a) {
     if (trained.config.format.labels.empty())
       Throw(ErrorCode::kInvalidOption, "eval: --labels", "given for '{}', which learned no table",
             Printable(trained.path));
+    if (a.data.empty() && trained.config.format.split_by == SplitRule::kStratified) {
+      Throw(ErrorCode::kInvalidOption, "eval: --labels",
+            "given without --data for a run whose labels say what is held out (split_by "
+            "stratified)");
+    }
     trained.config.format.labels = a.labels;
   }
   const Subject subject = Open(a, trained);

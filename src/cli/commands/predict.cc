@@ -12,6 +12,7 @@
 #include "core/progress.h"
 #include "favor/likelihood.h"
 #include "favor/prediction.h"
+#include "inference/label_outputs.h"
 
 namespace favor::cli {
 namespace {
@@ -34,7 +35,7 @@ class Table {
     }
     out_.Write("class\tprobability");
     for (size_t i = 0; i < static_cast<size_t>(config_.classes); ++i)
-      out_.Write(fmt::format("\t{}", Cell(ClassName(i))));
+      out_.Write(fmt::format("\t{}", Cell(inference::ClassName(i, trained_.classes))));
     out_.Write("\n");
   }
 
@@ -54,14 +55,11 @@ class Table {
   void Finish() { out_.Finish(); }
 
  private:
-  std::string ClassName(size_t number) const {
-    return trained_.classes.empty() ? std::to_string(number) : trained_.classes[number];
-  }
-
   void AddOutputs(std::span<const float> outputs) {
     if (config_.numbers) return out_.Write(fmt::format("\t{:.6g}\n", outputs[0]));
     const auto best = static_cast<size_t>(std::ranges::max_element(outputs) - outputs.begin());
-    out_.Write(fmt::format("\t{}\t{:.4f}", Cell(ClassName(best)), outputs[best]));
+    out_.Write(fmt::format("\t{}\t{:.4f}", Cell(inference::ClassName(best, trained_.classes)),
+                           outputs[best]));
     for (const float probability : outputs) out_.Write(fmt::format("\t{:.4f}", probability));
     out_.Write("\n");
   }

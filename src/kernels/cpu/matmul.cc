@@ -236,7 +236,8 @@ void ByRows(const Product& all, int64_t block_rows, const Epilogue& epilogue,
 // C = the partial sums, added in their order.
 void AddPartials(const Product& all, const float* partials, int64_t pieces,
                  const Epilogue& epilogue, const Context& context) {
-  const int64_t columns = all.columns, rows = std::max<int64_t>(1, 65536 / (columns * pieces));
+  const int64_t columns = all.columns,
+                rows = std::max<int64_t>(1, 65536 / (columns * std::max<int64_t>(1, pieces)));
   ParallelForBlocks(context, all.rows, rows, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       float* to = all.c + row * all.c_step;
@@ -330,6 +331,8 @@ void Matmul(const MatmulArguments& arguments, const Context& context) {
                     .last = true,
                     .bias = bias.empty() ? nullptr : bias.Data<float>()};
   const Epilogue epilogue{then, all.c};
+  if (all.rows == 0 || all.columns == 0) return;
+  if (all.depth == 0) return AddPartials(all, nullptr, 0, epilogue, context);  // empty sums
   if (all.rows <= kFewRows && all.a.column_step == 1 && all.b.row_step == 1)
     return ByDots(all, epilogue, context);
   if (all.rows >= kFewBlocks * kBlockRows / 2) {
