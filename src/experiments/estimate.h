@@ -3,28 +3,56 @@
 #define FAVOR_EXPERIMENTS_ESTIMATE_H_
 
 #include <cstdint>
-#include <utility>
+#include <span>
+#include <string_view>
 #include <vector>
 
+#include "experiments/verdict.h"
 #include "favor/context.h"
 #include "favor/features.h"
 
 namespace favor::experiments {
 
-struct Estimate {
-  double mean = 0;            // mean of φ(x)·φ(y) over draws
-  double standard_error = 0;  // standard error of the mean
-  double variance = 0;        // variance of one draw
+// Two vectors, x and y.
+struct VectorPair {
+  std::vector<double> x, y;
+
+  double Dot() const;
+  double SumSquare() const;  // ‖x + y‖²
 };
 
-// Draws ω `draws` times (redraw 0, 1, …) and computes φ(x)·φ(y) for each, in double. The same
-// numbers for any number of threads.
-Estimate MeasureEstimator(const FeatureOptions& options, const std::vector<double>& x,
-                          const std::vector<double>& y, int64_t draws, const Context& context);
-
 // Two generic vectors (no zero coordinates) with ‖x‖ = ‖y‖ = `norm` and the given angle.
-std::pair<std::vector<double>, std::vector<double>> GenericPair(int64_t dim, double norm,
-                                                                double angle, uint64_t seed);
+VectorPair GenericPair(int64_t dim, double norm, double angle, uint64_t seed);
+
+// φ(x)·φ(y) for `draws` draws of ω (redraw 0, 1, …), in double. The same numbers for any number of
+// threads.
+std::vector<double> DrawEstimates(const FeatureOptions& options, const VectorPair& pair,
+                                  int64_t draws, const Context& context);
+
+// Of values that are independent and alike.
+struct Estimate {
+  Measured mean;
+  Measured variance;  // of one value; its standard error from the fourth moment
+};
+Estimate Summarize(std::span<const double> values);
+
+// The share of values above `bound`; the standard error of a share near 0 or 1 is that of a share
+// with one hit, or one miss, more.
+Measured ShareAbove(std::span<const double> values, double bound);
+
+inline Estimate MeasureEstimator(const FeatureOptions& options, const VectorPair& pair,
+                                 int64_t draws, const Context& context) {
+  return Summarize(DrawEstimates(options, pair, draws, context));
+}
+
+// The relative standard error that the variance of `draws` estimates by m independent rows will
+// have, of the maps positive and hyperbolic with rows of χ length: their terms are lognormal (or
+// the mean of two such), and for long x + y no number of draws in reach shows their variance.
+double ErrorOfVariance(double sum_square, int64_t features, int64_t draws);
+
+// Options of a map; oprf gets the A that is best for this pair.
+FeatureOptions OptionsFor(std::string_view map, std::string_view projection, int64_t features,
+                          const VectorPair& pair);
 
 }  // namespace favor::experiments
 

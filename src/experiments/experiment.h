@@ -3,6 +3,7 @@
 #ifndef FAVOR_EXPERIMENTS_EXPERIMENT_H_
 #define FAVOR_EXPERIMENTS_EXPERIMENT_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -12,10 +13,29 @@
 #include <vector>
 
 #include "core/json.h"
+#include "experiments/verdict.h"
 #include "favor/context.h"
+#include "favor/names.h"
 #include "reports/report.h"
 
 namespace favor::experiments {
+
+// How much is measured.
+enum class Scale : uint8_t {
+  kQuick,  // seconds: shows what an experiment does; most claims are not tested
+  kFull,
+  kPaper,  // sizes that need hours
+};
+
+// What is chosen by it.
+template <class Value>
+struct ByScale {
+  Value quick, full, paper;
+
+  const Value& At(Scale scale) const {
+    return scale == Scale::kQuick ? quick : scale == Scale::kFull ? full : paper;
+  }
+};
 
 // Whole numbers that an experiment can be given: an option of `favor lab`.
 struct ExperimentOption {
@@ -29,17 +49,21 @@ using OptionValues = std::map<std::string, std::vector<int64_t>, std::less<>>;  
 
 struct ExperimentRun {
   const Context& context;
+  Scale scale = Scale::kFull;
   int64_t draws;  // how often randomness is drawn anew: more draws, smaller error bars
   bool quiet;     // no progress on stderr
   reports::Report& report;
-  Json& results;              // figures for programs: becomes results.json
-  OptionValues options = {};  // one entry for each of the experiment's options
+  Json& results;                   // figures for programs: becomes results.json
+  OptionValues options = {};       // one entry for each of the experiment's options
+  std::vector<Claim> claims = {};  // filled by the experiment, in the order of the text
 };
 
 struct Experiment {
   std::string_view name;
   std::string_view summary;
-  int64_t default_draws;
+  std::string_view subject;  // what of the paper it measures: "Lemma 2, Figure 2"
+  ByScale<int64_t> draws;
+  ByScale<double> seconds;  // what it takes on two cores, roughly
   void (*run)(ExperimentRun& run);
   std::vector<ExperimentOption> options = {};
 
@@ -50,5 +74,11 @@ std::span<const Experiment> AllExperiments();             // in order of their f
 const Experiment& FindExperiment(std::string_view name);  // throws, naming the nearest
 
 }  // namespace favor::experiments
+
+namespace favor {
+template <>
+inline constexpr auto kNamesOf<experiments::Scale> =
+    std::to_array<std::string_view>({"quick", "full", "paper"});
+}  // namespace favor
 
 #endif  // FAVOR_EXPERIMENTS_EXPERIMENT_H_

@@ -34,14 +34,21 @@ std::string Quote(const std::string& text) {
   return quoted + "' noenhanced";
 }
 
+// What all pictures have: their size, axes and title.
+template <class Picture>
+std::string Head(const Picture& picture) {
+  return "set terminal svg size 760,460 dynamic font 'sans-serif,13' background '#ffffff'\n"
+         "set output 'plot.svg'\n"
+         "set border 3 lc rgb '#888888'\nset tics nomirror textcolor rgb '#333333'\n"
+         "set xlabel " +
+         Quote(picture.x_label) + "\nset ylabel " + Quote(picture.y_label) + "\nset title " +
+         Quote(picture.title) + "\n";
+}
+
 std::string Script(const Plot& plot) {
-  std::string script =
-      "set terminal svg size 760,460 dynamic font 'sans-serif,13' background '#ffffff'\n"
-      "set output 'plot.svg'\n"
-      "set border 3 lc rgb '#888888'\nset tics nomirror textcolor rgb '#333333'\n"
-      "set grid lc rgb '#e4e4e4'\nset key outside right top noenhanced samplen 2\n";
-  script += "set xlabel " + Quote(plot.x_label) + "\nset ylabel " + Quote(plot.y_label) + "\n";
-  script += "set title " + Quote(plot.title) + "\n";
+  std::string script = Head(plot) +
+                       "set grid lc rgb '#e4e4e4'\nset pointintervalbox 0\nset key outside right "
+                       "top noenhanced samplen 2\n";
   if (plot.from_zero) script += "set yrange [0:*]\n";
   if (plot.log_x) script += "set logscale x 2\n";
   if (plot.log_y) script += "set logscale y 10\nset format y '10^{%L}'\n";
@@ -49,8 +56,13 @@ std::string Script(const Plot& plot) {
   for (size_t i = 0; i < plot.series.size(); ++i) {
     const Series& series = plot.series[i];
     script += fmt::format("$data{} << EOD\n", i);
-    for (const auto& [x, y] : series.points) {
-      if (std::isfinite(x) && std::isfinite(y)) script += fmt::format("{:.9g} {:.9g}\n", x, y);
+    for (size_t at = 0; at < series.points.size(); ++at) {
+      const auto& [x, y] = series.points[at];
+      if (!std::isfinite(x) || !std::isfinite(y)) continue;
+      // Bars of a logarithmic axis end above 0.
+      const double deviation = at < series.deviations.size() ? series.deviations[at] : 0,
+                   low = plot.log_y ? std::max(y - deviation, y / 100) : y - deviation;
+      script += fmt::format("{:.9g} {:.9g} {:.9g} {:.9g}\n", x, y, low, y + deviation);
     }
     script += "EOD\n";
     const auto color = static_cast<size_t>(series.color) % kColors.size();
@@ -60,8 +72,30 @@ std::string Script(const Plot& plot) {
                                   : fmt::format("linespoints lw 2 pt 7 ps 0.3 lc rgb '{}' title {}",
                                                 kColors[color], Quote(series.name));
     commands += fmt::format("{}$data{} using 1:2 with {}", i == 0 ? "plot " : ", ", i, style);
+    if (!series.deviations.empty())
+      commands += fmt::format(", $data{} using 1:2:3:4 with yerrorbars pt 0 lc rgb '{}' notitle", i,
+                              kColors[color]);
   }
   return script + commands + "\n";
+}
+
+std::string Script(const Surface& surface) {
+  std::string script = Head(surface) + "set cblabel " + Quote(surface.value_label) +
+                       "\nunset key\nset palette defined (-1 '#2166ac', 0 '#ffffff', 1 '#b2182b')\n"
+                       "set tics front\n$data << EOD\n";
+  double most = 0;
+  for (size_t y = 0; y < surface.ys.size(); ++y) {
+    for (size_t x = 0; x < surface.xs.size(); ++x) {
+      const double value = surface.values[y][x];
+      script += fmt::format("{:.9g} {:.9g} {:.9g}\n", surface.xs[x], surface.ys[y], value);
+      if (std::isfinite(value)) most = std::max(most, std::fabs(value));
+    }
+  }
+  if (most == 0) most = 1;  // an empty range is an error
+  return script + fmt::format("EOD\nset cbrange [{:.9g}:{:.9g}]\n", -most, most) +
+         fmt::format("set xrange [{:.9g}:{:.9g}]\nset yrange [{:.9g}:{:.9g}]\n", surface.xs.front(),
+                     surface.xs.back(), surface.ys.front(), surface.ys.back()) +
+         "plot $data using 1:2:3 with image pixels\n";
 }
 
 // Runs gnuplot in `folder`, which holds the script and gets the picture.
@@ -81,13 +115,11 @@ bool RunGnuplot(const std::string& folder) {
   return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-}  // namespace
-
-std::optional<std::string> RenderSvg(const Plot& plot) {
+std::optional<std::string> Render(const std::string& script) {
   std::error_code none;
   std::string folder = (std::filesystem::temp_directory_path(none) / "favor-plot-XXXXXX").string();
   if (none || mkdtemp(folder.data()) == nullptr) return std::nullopt;
-  std::ofstream(folder + "/plot.gp") << Script(plot);
+  std::ofstream(folder + "/plot.gp") << script;
   std::optional<std::string> svg;
   if (RunGnuplot(folder)) {
     std::stringstream text;
@@ -101,5 +133,10 @@ std::optional<std::string> RenderSvg(const Plot& plot) {
   if (svg && svg->empty()) return std::nullopt;
   return svg;
 }
+
+}  // namespace
+
+std::optional<std::string> RenderSvg(const Plot& plot) { return Render(Script(plot)); }
+std::optional<std::string> RenderSvg(const Surface& surface) { return Render(Script(surface)); }
 
 }  // namespace favor::reports

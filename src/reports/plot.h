@@ -14,6 +14,7 @@ struct Series {
   std::vector<std::pair<double, double>> points;
   int color = 0;         // series of one colour belong together, such as prediction and measurement
   bool markers = false;  // points without a line and without an entry in the key
+  std::vector<double> deviations = {};  // of each point, drawn as bars; empty: none
 };
 
 struct Plot {
@@ -25,8 +26,18 @@ struct Plot {
   std::vector<Series> series;
 };
 
+// A value for each pair of an x and a y, as colours: blue below 0, red above.
+struct Surface {
+  std::string title;
+  std::string caption;
+  std::string x_label, y_label, value_label;
+  std::vector<double> xs, ys;               // ascending, at equal distances
+  std::vector<std::vector<double>> values;  // [ys][xs]; NaN: none
+};
+
 // Empty if gnuplot is missing or fails, or if there is no folder for temporary files.
 std::optional<std::string> RenderSvg(const Plot& plot);
+std::optional<std::string> RenderSvg(const Surface& surface);
 
 }  // namespace favor::reports
 

@@ -26,7 +26,11 @@ constexpr const char* kStyle =
     "footer{margin-top:3rem;color:#666;font-size:.85rem}figure{margin:1rem "
     "0}figcaption{color:#444;font-size:.9rem}"
     ".picture{display:inline-block;margin:.5rem 1rem .5rem 0;vertical-align:top}"
-    ".picture img{display:block;max-width:100%;image-rendering:pixelated}";
+    ".picture img{display:block;max-width:100%;image-rendering:pixelated}"
+    "section{border-top:2px solid #888;margin-top:3rem}td{vertical-align:top}"
+    ".wrap td{white-space:normal}.yes{color:#006d4e}.no{color:#b03a00}.open{color:#666}"
+    "@media print{section{break-before:page;border:0}figure,tr{break-inside:avoid}"
+    ".scroll{overflow:visible}}";
 
 std::string Base64(std::string_view bytes) {
   constexpr std::string_view kDigits =
@@ -73,19 +77,21 @@ void Report::AddPicture(std::string_view png_bytes, const std::string& caption) 
       EscapeHtml(caption));
 }
 
-void Report::AddPlot(const Plot& plot) {
-  const auto svg = RenderSvg(plot);
+void Report::AddDrawn(const std::string& title, const std::string& caption,
+                      const std::optional<std::string>& svg) {
   plots_missing_ = plots_missing_ || !svg;
+  if (svg) plots_.push_back({title, *svg});
   body_ += "<figure>" + svg.value_or("<p>(No plot: gnuplot is not installed, or failed.)</p>") +
-           "<figcaption>" + EscapeHtml(plot.caption) + "</figcaption></figure>\n";
+           "<figcaption>" + EscapeHtml(caption) + "</figcaption></figure>\n";
 }
 
-std::string Report::ToHtml() const {
+std::string HtmlPage(const std::string& title, const std::string& body,
+                     const std::string& command) {
   return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" +
-         EscapeHtml(title_) +
+         EscapeHtml(title) +
          "</title>\n<meta name=\"viewport\" content=\"width=device-width\"><style>" + kStyle +
-         "</style></head>\n<body>\n<h1>" + EscapeHtml(title_) + "</h1>\n" + body_ +
-         "<footer>favor " FAVOR_VERSION " · made by <code>" + EscapeHtml(command_) +
+         "</style></head>\n<body>\n<h1>" + EscapeHtml(title) + "</h1>\n" + body +
+         "<footer>favor " FAVOR_VERSION " · made by <code>" + EscapeHtml(command) +
          "</code></footer>\n</body></html>\n";
 }
 

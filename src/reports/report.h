@@ -2,6 +2,7 @@
 #ifndef FAVOR_REPORTS_REPORT_H_
 #define FAVOR_REPORTS_REPORT_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,14 +12,24 @@
 
 namespace favor::reports {
 
+// A whole page around `body`.
+std::string HtmlPage(const std::string& title, const std::string& body, const std::string& command);
+
 class Report {
  public:
+  struct DrawnPlot {
+    std::string title, svg;
+  };
+
   Report(std::string title, std::string command)
       : title_(std::move(title)), command_(std::move(command)) {}
 
   void AddText(const std::string& paragraph);
   void AddTable(const Table& table);
-  void AddPlot(const Plot& plot);
+  void AddPlot(const Plot& plot) { AddDrawn(plot.title, plot.caption, RenderSvg(plot)); }
+  void AddSurface(const Surface& surface) {
+    AddDrawn(surface.title, surface.caption, RenderSvg(surface));
+  }
   void AddWarning(const std::string& warning) { warnings_.push_back(warning); }  // for the terminal
   void AddHeading(const std::string& heading);
   // A picture in PNG format, small ones enlarged with visible pixels; pictures that follow each
@@ -29,12 +40,18 @@ class Report {
 
   const std::vector<std::string>& warnings() const { return warnings_; }
   const std::vector<Table>& tables() const { return tables_; }
+  const std::vector<DrawnPlot>& plots() const { return plots_; }
   bool plots_missing() const { return plots_missing_; }  // gnuplot was missing, or failed
-  std::string ToHtml() const;
+  const std::string& body() const { return body_; }      // without title and footer
+  std::string ToHtml() const { return HtmlPage(title_, body_, command_); }
 
  private:
+  void AddDrawn(const std::string& title, const std::string& caption,
+                const std::optional<std::string>& svg);
+
   std::string title_, command_, body_;
   std::vector<Table> tables_;
+  std::vector<DrawnPlot> plots_;
   std::vector<std::string> warnings_;
   bool plots_missing_ = false;
 };

@@ -95,4 +95,24 @@ std::string Table::ToHtml() const {
   return html + "</table></div>\n";
 }
 
+std::string Table::ToCsv() const {
+  std::string csv;
+  const auto append = [&](const std::vector<std::string>& cells) {
+    for (size_t i = 0; i < cells.size(); ++i) {
+      if (i > 0) csv += ',';
+      if (cells[i].find_first_of(",\"\n") == std::string::npos) {
+        csv += cells[i];
+        continue;
+      }
+      csv += '"';
+      for (const char c : cells[i]) csv += c == '"' ? "\"\"" : std::string(1, c);
+      csv += '"';
+    }
+    csv += '\n';
+  };
+  append(columns);
+  for (const auto& row : rows) append(row);
+  return csv;
+}
+
 }  // namespace favor::reports

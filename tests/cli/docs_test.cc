@@ -129,7 +129,8 @@ void MakeSmall(Words& words) {
     if (Is(words, "bench", "generate")) Set("--prefixes", "8,16", words);
     if (!Is(words, "bench", "attention")) MakeModelSmall(words);
   }
-  if (Is(words, "lab")) Set("--draws", "2", words);
+  if (Is(words, "lab") && std::find(words.begin(), words.end(), "--quick") == words.end())
+    words.insert(std::find(words.begin(), words.end(), ">"), "--quick");
   if (Is(words, "tokenizer", "train")) Set("--vocab", "290", words);
   if (Is(words, "generate") && std::find(words.begin(), words.end(), "--png") == words.end() &&
       std::find(words.begin(), words.end(), "--tokens") == words.end())
@@ -149,13 +150,17 @@ class Docs : public ToolFixture {
       proteins += "\n";
     }
     for (const char* name : {"book.txt", "long.txt"}) WriteText(dir_ / name, text);
-    for (const char* name : {"proteins.fasta.gz", "query.fasta.gz", "mine.fasta"})
+    for (const char* name : {"proteins.fasta.gz", "query.fasta.gz", "mine.fasta", "other.fasta"})
       WriteText(dir_ / name, Gzip(proteins));
     std::string labels;
     for (int i = 0; i < 200; ++i)
       labels += "p" + std::to_string(i) + (i % 3 == 0 ? "\tanimal\n" : "\tplant\n");
-    for (const char* name : {"labels.tsv", "kingdoms.tsv", "few.tsv"})
+    for (const char* name : {"labels.tsv", "kingdoms.tsv", "few.tsv", "other.tsv"})
       WriteText(dir_ / name, labels);
+    std::string clusters;
+    for (int i = 0; i < 200; ++i)
+      clusters += "p" + std::to_string(i) + "\tp" + std::to_string(i) + "\n";
+    WriteText(dir_ / "clu_cluster.tsv", clusters);
     for (const char* name : {"one.fasta", "wild_type.fasta", "mutants.fasta"})
       WriteText(dir_ / name, ">x\nMACDKFGHLIMNA\n");
     fs::create_directory(dir_ / "pictures");

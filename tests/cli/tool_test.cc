@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -56,6 +57,10 @@ TEST(Tool, WrongUsageIsOneLineAndStatusTwo) {
   expect({"lab", "memory", "--dim", "8,16"}, "lab: --dim: given 8,16, expected one number");
   expect({"lab", "estimators", "--pairs", "8"},
          "lab: given --pairs with estimators, expected it with memory only");
+  expect({"lab", "all", "--pairs", "8"},
+         "lab: given --pairs with all, expected it with memory only");
+  expect({"lab", "all", "--draws", "8"}, "lab: given --draws with all, expected it with one exper");
+  expect({"lab", "tails", "--quick", "--paper"}, "lab: given --quick and --paper, expected one of");
   expect({"lab", "--dim", "8"},
          "lab: given --dim with no experiment, expected it with memory only");
   expect({"attend", "--nonsense"}, "unknown option '--nonsense' (see: favor help attend)");
@@ -224,15 +229,16 @@ TEST(Tool, LabWritesAReportAndNumbers) {
   const ToolResult result =
       RunTool({"lab", "estimators", "--draws", "20", "--out", dir / "run", "--seed", "2"});
   ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.err.find("lab: 1 experiment, about"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("estimators: "), std::string::npos);  // progress, as plain lines
   EXPECT_EQ(result.err.find('\r'), std::string::npos);
   EXPECT_NE(ReadText(dir / "run/report.html").find("<svg"), std::string::npos);
-  EXPECT_EQ(nlohmann::json::parse(ReadText(dir / "run/results.json"))["draws"], 20);
+  EXPECT_EQ(nlohmann::json::parse(ReadText(dir / "run/estimators/results.json"))["draws"], 20);
   const ToolResult again = RunTool({"lab", "estimators", "--draws", "20", "--out", dir / "b",
                                     "--seed", "2", "--threads", "3", "--quiet", "--json"});
   EXPECT_EQ(again.err, "");
   EXPECT_EQ(nlohmann::json::parse(again.out),
-            nlohmann::json::parse(ReadText(dir / "run/results.json")));
+            nlohmann::json::parse(ReadText(dir / "run/estimators/results.json")));
   WriteText(dir / "file", "");
   EXPECT_EQ(RunTool({"lab", "estimators", "--draws", "20", "--out", dir / "file/x"}).status, 1);
 }
@@ -252,6 +258,28 @@ TEST(Tool, LabTakesTheOptionsOfAnExperiment) {
                 .find("favor lab memory --draws 2 --seed 0 --dim 5 --feature-dims 2 --features 3 "
                       "--pairs 1,4"),
             std::string::npos);
+}
+
+// What is there is left as it is; what is missing is done.
+TEST(Tool, LabGoesOnWhereItWas) {
+  const TempDir dir;
+  const std::vector<std::string> all = {"lab", "all", "--quick", "--out", dir / "lab", "--resume"};
+  const ToolResult first = RunTool(all);
+  ASSERT_EQ(first.status, 0) << first.err;
+  const std::string count = std::to_string(experiments::AllExperiments().size());
+  EXPECT_NE(first.err.find("lab: " + count + " experiments, about"), std::string::npos);
+  for (const experiments::Experiment& experiment : experiments::AllExperiments())
+    EXPECT_TRUE(
+        std::filesystem::exists(dir / "lab/" + std::string(experiment.name) + "/results.json"));
+  std::filesystem::remove(dir / "lab/tails/results.json");
+  const std::string kept = ReadText(dir / "lab/memory/section.html");
+  const ToolResult second = RunTool(all);
+  ASSERT_EQ(second.status, 0) << second.err;
+  EXPECT_NE(second.err.find("lab: 1 experiment, about"), std::string::npos) << second.err;
+  EXPECT_NE(second.out.find("tails: how often"), std::string::npos);
+  EXPECT_EQ(second.out.find("memory: "), std::string::npos);
+  EXPECT_EQ(ReadText(dir / "lab/memory/section.html"), kept);  // its time too
+  EXPECT_NE(ReadText(dir / "lab/report.html").find("id=\"tails\""), std::string::npos);
 }
 
 TEST(Tool, LabWithoutANameListsTheExperiments) {

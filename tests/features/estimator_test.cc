@@ -34,10 +34,11 @@ void ExpectUnbiased(const FeatureOptions& options, const Vector& x, const Vector
   const auto kernel = plan.Kernel(x, y);
   ASSERT_TRUE(kernel.has_value());
   const experiments::Estimate estimate =
-      experiments::MeasureEstimator(options, x, y, draws, context);
-  EXPECT_NEAR(estimate.mean, *kernel,
-              4 * estimate.standard_error + AllowedBias(options.projection) * std::fabs(*kernel))
-      << "standard error " << estimate.standard_error;
+      experiments::MeasureEstimator(options, {x, y}, draws, context);
+  EXPECT_NEAR(
+      estimate.mean.value, *kernel,
+      4 * estimate.mean.standard_error + AllowedBias(options.projection) * std::fabs(*kernel))
+      << "standard error " << estimate.mean.standard_error;
 }
 
 struct Case {
@@ -54,7 +55,9 @@ TEST_P(Unbiased, MeanIsTheKernel) {
     x[0] = 1.0;
     y[0] = 0.5;
   } else {
-    std::tie(x, y) = experiments::GenericPair(16, 0.75 / std::cos(0.4), 0.8, 3);
+    const experiments::VectorPair pair = experiments::GenericPair(16, 0.75 / std::cos(0.4), 0.8, 3);
+    x = pair.x;
+    y = pair.y;
   }
   ExpectUnbiased(GetParam().options, x, y, 24000);
 }
@@ -128,8 +131,8 @@ TEST_P(Variance, IsWhatTheFormulaSays) {
   const auto predicted = FeaturePlan::Draw(options, 1, 8, 0).ExpectedMse(x, y);
   ASSERT_TRUE(predicted.has_value());
   const experiments::Estimate estimate =
-      experiments::MeasureEstimator(options, x, y, 60000, context);
-  EXPECT_NEAR(estimate.variance / *predicted, 1, 0.05) << "predicted " << *predicted;
+      experiments::MeasureEstimator(options, {x, y}, 60000, context);
+  EXPECT_NEAR(estimate.variance.value / *predicted, 1, 0.05) << "predicted " << *predicted;
 }
 
 std::vector<VarianceCase> VarianceCases() {
@@ -182,15 +185,15 @@ TEST(Variance, OrthogonalIsBelowIndependentAndHyperbolicBelowPositive) {
 }
 
 TEST(MeasureEstimator, GivesTheSameBitsForAnyNumberOfThreads) {
-  const auto [x, y] = experiments::GenericPair(8, 0.6, 1.0, 1);
-  const auto run = [&, &x = x, &y = y](int threads) {
-    return experiments::MeasureEstimator({.features = 8}, x, y, 1000,
+  const experiments::VectorPair pair = experiments::GenericPair(8, 0.6, 1.0, 1);
+  const auto run = [&](int threads) {
+    return experiments::MeasureEstimator({.features = 8}, pair, 1000,
                                          Context({.threads = threads, .seed = 3}));
   };
   const experiments::Estimate one = run(1);
   for (const int threads : {2, 3, 8, 16}) {
-    EXPECT_EQ(run(threads).mean, one.mean);
-    EXPECT_EQ(run(threads).variance, one.variance);
+    EXPECT_EQ(run(threads).mean.value, one.mean.value);
+    EXPECT_EQ(run(threads).variance.value, one.variance.value);
   }
 }
 

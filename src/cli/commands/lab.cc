@@ -1,9 +1,8 @@
-// favor lab NAME --out DIR: runs an experiment; writes report.html and results.json.
+// favor lab NAME --out DIR: runs an experiment, or all, and adds what it found to the report.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "cli/command.h"
@@ -13,17 +12,18 @@
 #include "core/json.h"
 #include "core/notice.h"
 #include "experiments/experiment.h"
-#include "favor/version.h"
-#include "io/atomic_file.h"
+#include "experiments/lab_folder.h"
 
 namespace favor::cli {
 namespace {
 
+constexpr std::string_view kAll = "all";  // as the name of an experiment
+
 struct Arguments {
   std::vector<std::string> names;  // at most one
-  std::string out;
+  std::string out = "lab";
   int64_t draws = 0;
-  bool quiet = false, json = false;
+  bool quick = false, paper = false, resume = false, quiet = false, json = false;
   ContextArguments run;
   // By experiment; an option without numbers was not given.
   std::map<std::string, experiments::OptionValues> options;
@@ -31,7 +31,7 @@ struct Arguments {
 
 void List() {
   for (const experiments::Experiment& experiment : experiments::AllExperiments()) {
-    fmt::print("{:16}{}\n", experiment.name, experiment.summary);
+    fmt::print("{:16}{}; {}\n", experiment.name, experiment.summary, experiment.subject);
   }
 }
 
@@ -62,61 +62,97 @@ experiments::OptionValues GivenOptions(const Arguments& arguments, std::string_v
   return given;
 }
 
+// The scale of a run; the two flags exclude each other.
+experiments::Scale ScaleOf(const Arguments& arguments) {
+  if (arguments.quick && arguments.paper)
+    Throw(ErrorCode::kInvalidOption, "lab", "given --quick and --paper, expected one of them");
+  return arguments.quick   ? experiments::Scale::kQuick
+         : arguments.paper ? experiments::Scale::kPaper
+                           : experiments::Scale::kFull;
+}
+
+// What is to be done: one experiment, or all.
+std::vector<experiments::LabSettings> Asked(const Arguments& arguments) {
+  const std::string& name = arguments.names[0];
+  const experiments::Scale scale = ScaleOf(arguments);
+  const auto seed = static_cast<uint64_t>(arguments.run.seed);
+  std::vector<experiments::LabSettings> asked;
+  if (name == kAll) {
+    GivenOptions(arguments, kAll);
+    if (arguments.draws > 0)
+      Throw(ErrorCode::kInvalidOption, "lab",
+            "given --draws with all, expected it with one experiment");
+    for (const experiments::Experiment& experiment : experiments::AllExperiments())
+      asked.push_back(experiments::SettingsOf(experiment, scale, arguments.draws, {}, seed));
+  } else {
+    const experiments::Experiment& experiment = experiments::FindExperiment(name);
+    asked.push_back(experiments::SettingsOf(experiment, scale, arguments.draws,
+                                            GivenOptions(arguments, experiment.name), seed));
+  }
+  return asked;
+}
+
+// How long it will take, on stderr.
+void Announce(const std::vector<const experiments::LabSettings*>& left) {
+  double seconds = 0;
+  for (const experiments::LabSettings* settings : left) {
+    const experiments::Experiment& experiment = settings->experiment;
+    // Other draws than the standard ones take as much longer; what does not depend on them is
+    // small.
+    seconds += experiment.seconds.At(settings->scale) * static_cast<double>(settings->draws) /
+               static_cast<double>(experiment.draws.At(settings->scale));
+  }
+  Notice(fmt::format("lab: {} experiment{}, about {:.0f} {} on two cores\n", left.size(),
+                     left.size() == 1 ? "" : "s", seconds < 90 ? seconds : seconds / 60,
+                     seconds < 90 ? "s" : "min"));
+}
+
 void Run(const Arguments& arguments) {
   if (arguments.names.empty()) {
     GivenOptions(arguments, "");
     return List();
   }
-  const experiments::Experiment& experiment = experiments::FindExperiment(arguments.names[0]);
-  const experiments::OptionValues given = GivenOptions(arguments, experiment.name);
-  const std::filesystem::path folder = arguments.out.empty() ? arguments.names[0] : arguments.out;
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error)
-    Throw(ErrorCode::kIo, Printable(folder.string()), "cannot be made: {}", error.message());
-  const std::string report_path = (folder / "report.html").string(),
-                    results_path = (folder / "results.json").string();
-  CheckFiles("lab", {report_path, results_path}, {});
+  const std::vector<experiments::LabSettings> asked = Asked(arguments);
+  const experiments::LabFolder folder(arguments.out);
+  CheckFiles("lab", {folder.ReportPath()}, {});
+  std::vector<const experiments::LabSettings*> left;
+  for (const experiments::LabSettings& settings : asked)
+    if (!arguments.resume || !folder.Has(settings)) left.push_back(&settings);
+  if (!arguments.quiet) Announce(left);
 
   const Context context = arguments.run.Make();
-  const int64_t draws = arguments.draws > 0 ? arguments.draws : experiment.default_draws;
-  std::string command =
-      fmt::format("favor lab {} --draws {} --seed {}", experiment.name, draws, context.seed());
-  experiments::OptionValues options = experiment.StandardValues();
-  for (const auto& [name, values] : given) {
-    command += fmt::format(" --{} {}", name, fmt::join(values, ","));
-    options[name] = values;
+  Json printed = Json::array();
+  bool plots_missing = false;
+  for (const experiments::LabSettings* settings : left) {
+    const experiments::LabResult result = folder.Run(*settings, context, arguments.quiet);
+    plots_missing = plots_missing || result.plots_missing;
+    if (arguments.json) {
+      printed.push_back(result.results);
+      continue;
+    }
+    fmt::print("{}: {}\n\n", settings->experiment.name, settings->experiment.summary);
+    for (const reports::Table& table : result.tables) fmt::print("{}\n", table.ToText());
+    fmt::print("numbers {}\n\n", folder.FolderOf(settings->experiment));
   }
-  reports::Report report(fmt::format("favor lab: {}", experiment.name), command);
-  Json results = {{"experiment", experiment.name},
-                  {"version", FAVOR_VERSION},
-                  {"draws", draws},
-                  {"seed", context.seed()}};
-  for (const auto& [name, values] : options) results["options"][name] = values;
-  experiments::ExperimentRun run{.context = context,
-                                 .draws = draws,
-                                 .quiet = arguments.quiet,
-                                 .report = report,
-                                 .results = results,
-                                 .options = options};
-  experiment.run(run);
-  io::WriteFileAtomically(results_path, results.dump(2) + "\n");
-  io::WriteFileAtomically(report_path, report.ToHtml());
-  if (report.plots_missing()) {
-    Warn("lab", "gnuplot is not installed or failed, the report has no plots");
-  }
+  if (plots_missing) Warn("lab", "gnuplot is not installed or failed, the report has no plots");
   if (arguments.json) {
-    PrintJson(results);
+    PrintJson(asked.size() == 1 && !printed.empty() ? printed[0] : printed);
     return;
   }
-  for (const reports::Table& table : report.tables()) fmt::print("{}\n", table.ToText());
-  fmt::print("report  {}\nnumbers {}\n", report_path, results_path);
+  fmt::print("report  {}\n", folder.ReportPath());
 }
 
 void Declare(Options& options, Arguments& a) {
-  options.Words("experiment", {0, 1}, a.names, "Which experiment").Placeholder("NAME");
-  options.Path("--out", "DIR", a.out,
-               "Folder for report.html and results.json (default: the name)");
+  options.Words("experiment", {0, 1}, a.names, "Which experiment, or all").Placeholder("NAME");
+  options.Path(
+      "--out", "DIR", a.out,
+      "Folder for the report of all experiments that were run into it, and for a folder of "
+      "figures, tables and plots of each");
+  options.Flag("--quick", a.quick,
+               "Seconds instead of minutes: what a run this small cannot tell is not tested");
+  options.Flag("--paper", a.paper, "Sizes of the papers that take hours");
+  options.Flag("--resume", a.resume,
+               "Leave out what was finished in the folder with the same settings");
   options.Integer("--draws", {2, 100'000'000}, a.draws, "How often randomness is drawn anew")
       .Default("the experiment's");
   a.run.Add(options);
@@ -139,8 +175,9 @@ void Declare(Options& options, Arguments& a) {
 
 Command LabCommand() {
   return {.name = "lab",
-          .summary = "Run an experiment and write its report; without a name, list them",
-          .example = "favor lab estimators --out estimators",
+          .summary =
+              "Measure what papers claim, and write a report; without a name, list the experiments",
+          .example = "favor lab estimators --quick --out lab",
           .setup = Setup(Declare, Run)};
 }
 

@@ -285,7 +285,9 @@ class MemoryStudy {
 Experiment MemoryExperiment() {
   return {.name = "memory",
           .summary = "how many pairs a state holds: recall against its bytes, without training",
-          .default_draws = 16,
+          .subject = "Beyond the paper",
+          .draws = {.quick = 2, .full = 16, .paper = 64},
+          .seconds = {.quick = 3, .full = 25, .paper = 100},
           .run = [](ExperimentRun& run) { MemoryStudy(run).Run(); },
           .options = {{.name = "pairs",
                        .help = "Numbers of pairs",

@@ -1,0 +1,66 @@
+// The folder of a lab. Each experiment has a folder of its own in it: results.json, section.html,
+// tables as CSV and plots as SVG. report.html shows the sections of all that are there.
+#ifndef FAVOR_EXPERIMENTS_LAB_FOLDER_H_
+#define FAVOR_EXPERIMENTS_LAB_FOLDER_H_
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "experiments/experiment.h"
+#include "reports/report.h"
+
+namespace favor::experiments {
+
+// What an experiment was asked to do; two runs with equal settings give equal figures.
+struct LabSettings {
+  const Experiment& experiment;
+  Scale scale = Scale::kFull;
+  int64_t draws = 0;
+  OptionValues options;
+  uint64_t seed = 0;
+
+  std::string Command() const;  // the command line that repeats it
+  Json ToJson() const;
+};
+
+// Settings with everything that is not given as the experiment has it. `draws` 0: the experiment's.
+LabSettings SettingsOf(const Experiment& experiment, Scale scale, int64_t draws,
+                       const OptionValues& given, uint64_t seed);
+
+struct LabResult {
+  Json results;  // settings, claims and figures: results.json
+  std::vector<reports::Table> tables;
+  bool plots_missing = false;
+};
+
+class LabFolder {
+ public:
+  explicit LabFolder(const std::filesystem::path& path);  // made if it is not there; throws kIo
+
+  // Whether the experiment was finished with these settings and this version.
+  bool Has(const LabSettings& settings) const;
+  // Runs an experiment and writes what it found. Its results.json is written last, so that what was
+  // interrupted counts as not done; then the report is made anew.
+  LabResult Run(const LabSettings& settings, const Context& context, bool quiet) const;
+
+  std::string ReportPath() const { return (path_ / "report.html").string(); }
+  std::string FolderOf(const Experiment& experiment) const {
+    return (path_ / experiment.name).string();
+  }
+
+ private:
+  Json ResultsOf(const Experiment& experiment) const;  // null: none
+  void WriteReport() const;
+
+  std::filesystem::path path_;
+};
+
+// A table of claims, the figures that decide on each, and the verdicts.
+reports::Table ClaimTable(std::span<const Claim> claims);
+
+}  // namespace favor::experiments
+
+#endif  // FAVOR_EXPERIMENTS_LAB_FOLDER_H_

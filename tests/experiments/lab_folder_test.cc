@@ -1,0 +1,88 @@
+#include "experiments/lab_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "favor/error.h"
+#include "tests/temp_dir.h"
+
+namespace favor::experiments {
+namespace {
+
+namespace fs = std::filesystem;
+
+LabSettings SmallMemory(uint64_t seed = 3) {
+  return SettingsOf(FindExperiment("memory"), Scale::kQuick, 2,
+                    {{"pairs", {1, 4}}, {"features", {3}}, {"feature-dims", {2}}, {"dim", {5}}},
+                    seed);
+}
+LabSettings SmallRegularized() {
+  return SettingsOf(FindExperiment("regularized"), Scale::kQuick, 2, {}, 3);
+}
+
+TEST(LabSettings, RepeatThemselvesAsACommand) {
+  EXPECT_EQ(SmallMemory().Command(),
+            "favor lab memory --quick --draws 2 --seed 3 --dim 5 --feature-dims 2 --features 3 "
+            "--pairs 1,4");
+  const Experiment& tails = FindExperiment("tails");
+  const LabSettings full = SettingsOf(tails, Scale::kFull, 0, {}, 0);
+  EXPECT_EQ(full.draws, tails.draws.full);
+  EXPECT_EQ(full.Command(), "favor lab tails --draws " + std::to_string(full.draws) + " --seed 0");
+  EXPECT_EQ(SettingsOf(tails, Scale::kPaper, 0, {}, 0).draws, tails.draws.paper);
+}
+
+TEST(LabFolder, KeepsWhatWasFinishedAndReportsAllOfIt) {
+  const TempDir dir;
+  const Context context({.seed = 3});
+  const LabFolder folder(dir / "lab");
+  EXPECT_FALSE(folder.Has(SmallMemory()));
+  const LabResult memory = folder.Run(SmallMemory(), context, true);
+  EXPECT_TRUE(folder.Has(SmallMemory()));
+  EXPECT_FALSE(folder.Has(SmallMemory(4)));  // another seed
+  EXPECT_FALSE(folder.Has(SmallRegularized()));
+  EXPECT_EQ(Json::parse(ReadText(dir / "lab/memory/results.json")), memory.results);
+  EXPECT_EQ(memory.results["seed"], 3);
+  EXPECT_EQ(memory.results["scale"], "quick");
+
+  const LabResult regularized = folder.Run(SmallRegularized(), context, true);
+  EXPECT_TRUE(folder.Has(SmallMemory()));
+  const std::string report = ReadText(folder.ReportPath());
+  for (const char* part :
+       {"<section id=\"memory\">", "<section id=\"regularized\">", "<a href=\"#regularized\">",
+        "--feature-dims 2", "Theorem 1, as printed", "does not hold"})
+    EXPECT_NE(report.find(part), std::string::npos) << part;
+  EXPECT_LT(report.find("id=\"memory\""), report.find("id=\"regularized\""));
+
+  // Claims and tables as CSV, plots as SVG.
+  ASSERT_EQ(regularized.tables[0].title, "Claims");
+  EXPECT_EQ(ReadText(dir / "lab/regularized/claims.csv"), regularized.tables[0].ToCsv());
+  EXPECT_EQ(ReadText(dir / "lab/regularized/smreg_sm.csv"), regularized.tables[1].ToCsv());
+  EXPECT_EQ(regularized.tables[1].title, "SMREG/SM");
+  EXPECT_TRUE(ReadText(dir / "lab/regularized/distance_of_the_regularized_kernel_from_softmax.svg")
+                  .starts_with("<svg"));
+}
+
+// A run that was interrupted, or a file that is not one of favor's, is not a result.
+TEST(LabFolder, DoesNotTrustWhatIsNotAResult) {
+  const TempDir dir;
+  const LabFolder folder(dir / "lab");
+  fs::create_directories(dir / "lab/memory");
+  fs::create_directories(dir / "lab/regularized");
+  WriteText(dir / "lab/memory/section.html", "<section>half of it");
+  EXPECT_FALSE(folder.Has(SmallMemory()));
+  for (const char* text :
+       {"", "{", "[1]", "{\"experiment\": \"memory\"}", "{\"experiment\": 7, \"claims\": []}",
+        "{\"experiment\": \"memory\", \"claims\": 5}"}) {
+    WriteText(dir / "lab/memory/results.json", text);
+    EXPECT_FALSE(folder.Has(SmallMemory())) << text;
+  }
+  folder.Run(SmallRegularized(), Context({.seed = 3}), true);
+  const std::string report = ReadText(folder.ReportPath());
+  EXPECT_EQ(report.find("half of it"), std::string::npos);
+  WriteText(dir / "file", "");
+  EXPECT_THROW(LabFolder(dir / "file/x"), Error);
+}
+
+}  // namespace
+}  // namespace favor::experiments
