@@ -16,6 +16,7 @@
 #include "favor/mutations.h"
 #include "favor/names.h"
 #include "favor/npy.h"
+#include "favor/polynomial.h"
 #include "favor/prediction.h"
 #include "favor/random.h"
 #include "favor/records.h"

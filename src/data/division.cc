@@ -16,8 +16,7 @@ Split SplitOf(uint64_t hash, const DataFormat& format) {
 
 HeldOutHashes::HeldOutHashes(std::vector<uint64_t>& hashes, const DataFormat& format) {
   std::ranges::sort(hashes);
-  const auto repeated = std::ranges::unique(hashes);
-  hashes.erase(repeated.begin(), repeated.end());
+  hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());
   const auto count = std::ssize(hashes);
   // Of four or more at least one for each share; what is learned from keeps one.
   int64_t end = 0;

@@ -44,17 +44,17 @@ VectorPair GenericPair(int64_t dim, double norm, double angle, uint64_t seed) {
 }
 
 std::vector<double> DrawEstimates(const FeatureOptions& options, const VectorPair& pair,
-                                  int64_t draws, const Context& context) {
+                                  const Draws& draws, const Context& context) {
   const auto dim = static_cast<int64_t>(pair.x.size());
   Tensor rows({2, dim}, DataType::kF64);
   std::copy(pair.x.begin(), pair.x.end(), rows.Data<double>());
   std::copy(pair.y.begin(), pair.y.end(), rows.Data<double>() + dim);
   const Context serial({.threads = 1});
-  std::vector<double> estimates(static_cast<size_t>(draws));
-  ParallelForBlocks(context, draws, kDrawsPerTask, [&](int64_t begin, int64_t end) {
+  std::vector<double> estimates(static_cast<size_t>(draws.count));
+  ParallelForBlocks(context, draws.count, kDrawsPerTask, [&](int64_t begin, int64_t end) {
     for (int64_t redraw = begin; redraw < end; ++redraw) {
-      const auto plan =
-          FeaturePlan::Draw(options, 1, dim, context.seed(), static_cast<uint64_t>(redraw));
+      const auto plan = FeaturePlan::Draw(options, 1, dim, context.seed(),
+                                          (draws.figure << 32) + static_cast<uint64_t>(redraw));
       const Tensor phi = Features(plan, rows, serial);
       const double* values = phi.Data<double>();
       double dot = 0;
@@ -90,9 +90,11 @@ Measured ShareAbove(std::span<const double> values, double bound) {
 }
 
 double ErrorOfVariance(double sum_square, int64_t features, int64_t draws) {
-  // The excess of a lognormal law, and of a mean of m such terms.
-  const double excess =
+  // The excess of the law, and of a mean of m such terms.
+  constexpr double kOfASquare = 12;
+  const double lognormal =
       std::exp(4 * sum_square) + 2 * std::exp(3 * sum_square) + 3 * std::exp(2 * sum_square) - 6;
+  const double excess = std::max(kOfASquare, lognormal);
   return std::sqrt((excess / static_cast<double>(features) + 2) / static_cast<double>(draws));
 }
 

@@ -24,10 +24,15 @@ struct VectorPair {
 // Two generic vectors (no zero coordinates) with ‖x‖ = ‖y‖ = `norm` and the given angle.
 VectorPair GenericPair(int64_t dim, double norm, double angle, uint64_t seed);
 
-// φ(x)·φ(y) for `draws` draws of ω (redraw 0, 1, …), in double. The same numbers for any number of
-// threads.
+// Draws of ω that have nothing to do with those of other figures: how many, and which.
+struct Draws {
+  int64_t count = 0;
+  uint64_t figure = 0;  // another number, other draws
+};
+
+// φ(x)·φ(y) for each draw of ω, in double. The same numbers for any number of threads.
 std::vector<double> DrawEstimates(const FeatureOptions& options, const VectorPair& pair,
-                                  int64_t draws, const Context& context);
+                                  const Draws& draws, const Context& context);
 
 // Of values that are independent and alike.
 struct Estimate {
@@ -41,13 +46,14 @@ Estimate Summarize(std::span<const double> values);
 Measured ShareAbove(std::span<const double> values, double bound);
 
 inline Estimate MeasureEstimator(const FeatureOptions& options, const VectorPair& pair,
-                                 int64_t draws, const Context& context) {
+                                 const Draws& draws, const Context& context) {
   return Summarize(DrawEstimates(options, pair, draws, context));
 }
 
 // The relative standard error that the variance of `draws` estimates by m independent rows will
-// have, of the maps positive and hyperbolic with rows of χ length: their terms are lognormal (or
-// the mean of two such), and for long x + y no number of draws in reach shows their variance.
+// have, of the maps positive and hyperbolic with rows of χ length: their terms are lognormal, or
+// the mean of two such, which for short x + y is the square of a normal number. For long x + y no
+// number of draws in reach shows their variance.
 double ErrorOfVariance(double sum_square, int64_t features, int64_t draws);
 
 // Options of a map; oprf gets the A that is best for this pair.

@@ -7,8 +7,10 @@
 #include <set>
 
 #include "core/error_text.h"
+#include "core/notice.h"
 #include "core/simd.h"
 #include "core/stopwatch.h"
+#include "favor/error.h"
 #include "favor/version.h"
 #include "io/atomic_file.h"
 #include "io/input_file.h"
@@ -18,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "Tails of d = m = 4, chi" → "tails_of_d_m_4_chi"; different for each title of a section.
-std::string FileName(const std::string& title, std::set<std::string>& taken) {
+// "Tails of d = m = 4, chi" → "tails_of_d_m_4_chi.csv"; different for each title of a section.
+std::string FileName(const std::string& title, const char* kind, std::set<std::string>& taken) {
   std::string name;
   for (const char c : title) {
     const bool digit = c >= '0' && c <= '9', small = c >= 'a' && c <= 'z',
@@ -33,9 +35,9 @@ std::string FileName(const std::string& title, std::set<std::string>& taken) {
   }
   while (name.ends_with('_')) name.pop_back();
   if (name.empty()) name = "table";
-  std::string unique = name;
+  std::string unique = name + kind;
   for (int number = 2; !taken.insert(unique).second; ++number)
-    unique = fmt::format("{}_{}", name, number);
+    unique = fmt::format("{}_{}{}", name, number, kind);
   return unique;
 }
 
@@ -76,6 +78,17 @@ Json ClaimsJson(std::span<const Claim> claims) {
   return list;
 }
 
+// Whether results.json is one that favor wrote for this experiment.
+bool IsResult(const Json& results, const Experiment& experiment) {
+  const auto is_verdict = [](const Json& claim) {
+    return claim.is_object() && claim.contains("verdict") && claim["verdict"].is_string();
+  };
+  return results.is_object() && results.contains("experiment") &&
+         results["experiment"] == experiment.name && results.contains("scale") &&
+         results["scale"].is_string() && results.contains("claims") &&
+         results["claims"].is_array() && std::ranges::all_of(results["claims"], is_verdict);
+}
+
 }  // namespace
 
 std::string LabSettings::Command() const {
@@ -111,40 +124,48 @@ LabSettings SettingsOf(const Experiment& experiment, Scale scale, int64_t draws,
   return settings;
 }
 
-LabFolder::LabFolder(const fs::path& path) : path_(path) {
+namespace {
+
+void MakeFolder(const fs::path& path) {
   std::error_code error;
-  fs::create_directories(path_, error);
-  if (error)
-    Throw(ErrorCode::kIo, Printable(path_.string()), "cannot be made: {}", error.message());
+  fs::create_directories(path, error);
+  if (error) Throw(ErrorCode::kIo, Printable(path.string()), "cannot be made: {}", error.message());
 }
 
-Json LabFolder::ResultsOf(const Experiment& experiment) const {
-  const std::string path = FolderOf(experiment) + "/results.json";
+}  // namespace
+
+LabFolder::LabFolder(const fs::path& path) : path_(path) { MakeFolder(path_); }
+
+void LabFolder::Prepare(const Experiment& experiment) const { MakeFolder(FolderOf(experiment)); }
+
+std::optional<LabFolder::Finished> LabFolder::FinishedOf(const Experiment& experiment) const {
+  const std::string folder = FolderOf(experiment);
   std::error_code none;
-  if (!fs::exists(path, none)) return nullptr;
-  Json results = ParseJson(io::ReadRegularFile(path));
-  // Another file of that name, or one of another experiment, is not a result.
-  const bool ours = results.is_object() && results.contains("experiment") &&
-                    results["experiment"] == experiment.name && results.contains("claims") &&
-                    results["claims"].is_array();
-  return ours && fs::exists(FolderOf(experiment) + "/section.html", none) ? results : Json(nullptr);
+  if (!fs::exists(folder + "/results.json", none)) return std::nullopt;
+  try {
+    Finished finished{.results = ParseJson(io::ReadRegularFile(folder + "/results.json")),
+                      .section = io::ReadRegularFile(folder + "/section.html")};
+    if (IsResult(finished.results, experiment)) return finished;
+  } catch (const Error&) {
+    // What cannot be read is not a result either.
+  }
+  Warn("lab", "{}: not results of this experiment, left out", Printable(folder));
+  return std::nullopt;
 }
 
-bool LabFolder::Has(const LabSettings& settings) const {
-  const Json results = ResultsOf(settings.experiment), asked = settings.ToJson();
-  return results.is_object() && std::ranges::all_of(asked.items(), [&](const auto& item) {
-           return results.contains(item.key()) && results[item.key()] == item.value();
-         });
+std::optional<Json> LabFolder::Find(const LabSettings& settings) const {
+  const std::optional<Finished> finished = FinishedOf(settings.experiment);
+  if (!finished) return std::nullopt;
+  const Json asked = settings.ToJson();
+  const bool same = std::ranges::all_of(asked.items(), [&](const auto& item) {
+    return finished->results.contains(item.key()) && finished->results[item.key()] == item.value();
+  });
+  return same ? std::optional(finished->results) : std::nullopt;
 }
 
 LabResult LabFolder::Run(const LabSettings& settings, const Context& context, bool quiet) const {
   const Experiment& experiment = settings.experiment;
-  const fs::path folder = FolderOf(experiment);
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error)
-    Throw(ErrorCode::kIo, Printable(folder.string()), "cannot be made: {}", error.message());
-
+  Prepare(experiment);
   reports::Report report(std::string(experiment.name), settings.Command());
   LabResult result{.results = settings.ToJson(), .tables = {}};
   ExperimentRun run{.context = context,
@@ -161,13 +182,16 @@ LabResult LabFolder::Run(const LabSettings& settings, const Context& context, bo
   if (!run.claims.empty()) result.tables.push_back(ClaimTable(run.claims));
   result.tables.insert(result.tables.end(), report.tables().begin(), report.tables().end());
 
-  fs::remove(folder / "results.json", error);
-  std::set<std::string> taken;
-  for (const reports::Table& table : result.tables)
-    io::WriteFileAtomically((folder / (FileName(table.title, taken) + ".csv")).string(),
-                            table.ToCsv());
-  for (const reports::Report::DrawnPlot& plot : report.plots())
-    io::WriteFileAtomically((folder / (FileName(plot.title, taken) + ".svg")).string(), plot.svg);
+  RemoveFilesOf(experiment);
+  const fs::path folder = FolderOf(experiment);
+  std::set<std::string> files;
+  const auto write = [&](const std::string& title, const char* kind, const std::string& text) {
+    const std::string name = FileName(title, kind, files);
+    result.results["files"].push_back(name);
+    io::WriteFileAtomically((folder / name).string(), text);
+  };
+  for (const reports::Table& table : result.tables) write(table.title, ".csv", table.ToCsv());
+  for (const reports::Report::DrawnPlot& plot : report.plots()) write(plot.title, ".svg", plot.svg);
   io::WriteFileAtomically(
       (folder / "section.html").string(),
       fmt::format("<section id=\"{0}\">\n<h1>{0}</h1>\n<p><b>{1}</b>: {2}.<br><code>{3}</code> · "
@@ -181,32 +205,50 @@ LabResult LabFolder::Run(const LabSettings& settings, const Context& context, bo
   return result;
 }
 
+void LabFolder::RemoveFilesOf(const Experiment& experiment) const {
+  const fs::path folder = FolderOf(experiment);
+  const std::optional<Finished> before = FinishedOf(experiment);
+  std::error_code ignored;
+  fs::remove(folder / "results.json", ignored);
+  if (!before || !before->results.contains("files")) return;
+  for (const Json& file : before->results["files"]) {
+    // Only what FileName makes: the list is data from outside.
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    const bool ours =
+        (name.ends_with(".csv") || name.ends_with(".svg")) && name.find('/') == std::string::npos;
+    if (ours) fs::remove(folder / name, ignored);
+  }
+}
+
 void LabFolder::WriteReport() const {
   std::string contents, sections;
   for (const Experiment& experiment : AllExperiments()) {
-    const Json results = ResultsOf(experiment);
-    if (!results.is_object()) continue;
+    const std::optional<Finished> finished = FinishedOf(experiment);
+    if (!finished) continue;
     std::string verdicts;
     for (const std::string_view verdict : Names<Verdict>()) {
-      const auto count = std::ranges::count_if(results["claims"], [&](const Json& claim) {
-        return claim.value("verdict", "") == verdict;
+      const auto count = std::ranges::count_if(finished->results["claims"], [&](const Json& claim) {
+        return claim["verdict"] == verdict;
       });
       if (count > 0)
         verdicts += fmt::format("{}{} {}", verdicts.empty() ? "" : ", ", count, verdict);
     }
     contents += fmt::format(
         "<tr><td><a href=\"#{0}\">{0}</a></td><td>{1}</td><td>{2}</td>"
-        "<td>{3}</td></tr>\n",
+        "<td>{3}</td><td>{4}</td></tr>\n",
         experiment.name, reports::EscapeHtml(std::string(experiment.subject)),
-        reports::EscapeHtml(std::string(experiment.summary)), verdicts);
-    sections += io::ReadRegularFile(FolderOf(experiment) + "/section.html");
+        reports::EscapeHtml(std::string(experiment.summary)),
+        finished->results["scale"].get<std::string>(), verdicts);
+    sections += finished->section;
   }
   const std::string body =
       "<p>What papers claim of linear attention, measured again. A verdict is computed from the "
-      "figures and their standard errors: a claim holds if the figures agree with it, does not "
-      "hold if they differ by more than chance makes likely in one run of 1000, and is not tested "
-      "if they are too uncertain to tell.</p>\n<div class=\"scroll\"><table class=\"wrap\">\n"
-      "<tr><th>experiment</th><th>of</th><th>what is measured</th><th>claims</th></tr>\n" +
+      "figures and their standard errors: a claim holds if the figures agree with it, fails if "
+      "they differ by more than chance makes likely in one run of 1000, and is not tested if they "
+      "are too uncertain to tell. Figures with ± show standard errors.</p>\n"
+      "<div class=\"scroll\"><table class=\"wrap\">\n"
+      "<tr><th>experiment</th><th>of</th><th>what is measured</th><th>scale</th>"
+      "<th>claims</th></tr>\n" +
       contents + "</table></div>\n" + sections;
   io::WriteFileAtomically(ReportPath(), reports::HtmlPage("favor lab", body, "favor lab"));
 }

@@ -4,6 +4,7 @@
 #define FAVOR_EXPERIMENTS_LAB_FOLDER_H_
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,11 +41,14 @@ class LabFolder {
  public:
   explicit LabFolder(const std::filesystem::path& path);  // made if it is not there; throws kIo
 
-  // Whether the experiment was finished with these settings and this version.
-  bool Has(const LabSettings& settings) const;
-  // Runs an experiment and writes what it found. Its results.json is written last, so that what was
-  // interrupted counts as not done; then the report is made anew.
+  // Makes the folder of an experiment: throws kIo before hours of work instead of after them.
+  void Prepare(const Experiment& experiment) const;
+  // What the experiment found with these settings and this version, if it was finished.
+  std::optional<Json> Find(const LabSettings& settings) const;
+  // Runs an experiment and writes what it found in place of what was there. Its results.json is
+  // written last, so that what was interrupted counts as not done; then the report is made anew.
   LabResult Run(const LabSettings& settings, const Context& context, bool quiet) const;
+  void WriteReport() const;
 
   std::string ReportPath() const { return (path_ / "report.html").string(); }
   std::string FolderOf(const Experiment& experiment) const {
@@ -52,8 +56,13 @@ class LabFolder {
   }
 
  private:
-  Json ResultsOf(const Experiment& experiment) const;  // null: none
-  void WriteReport() const;
+  struct Finished {
+    Json results;
+    std::string section;
+  };
+  // Empty, with a warning if there is a file, for what favor did not write.
+  std::optional<Finished> FinishedOf(const Experiment& experiment) const;
+  void RemoveFilesOf(const Experiment& experiment) const;  // of its last run
 
   std::filesystem::path path_;
 };

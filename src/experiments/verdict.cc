@@ -47,6 +47,11 @@ double Comparison::Z() const {
       (8 * freedom + 1) / (8 * freedom + 3) * std::sqrt(freedom * std::log1p(t * t / freedom)), t);
 }
 
+double Comparison::RelativeError() const {
+  const double size = std::max(std::fabs(expected), std::fabs(measured.value));
+  return size > 0 ? measured.standard_error / size : 0;
+}
+
 double Threshold(size_t figures) {
   const double outside = 1e-3 / static_cast<double>(std::max<size_t>(figures, 1));
   double low = 0, high = 40;
@@ -58,12 +63,28 @@ double Threshold(size_t figures) {
 }
 
 std::string LargestZ(std::span<const Comparison> comparisons) {
-  if (comparisons.empty()) return "—";
-  double largest = 0;
-  for (const Comparison& comparison : comparisons)
+  if (comparisons.empty()) return "no figure is certain enough";
+  double largest = 0, coarsest = 0;
+  for (const Comparison& comparison : comparisons) {
     largest = std::max(largest, std::fabs(comparison.Z()));
-  return fmt::format("{} figures, largest |z| {:.1f}, threshold {:.1f}", comparisons.size(),
-                     largest, Threshold(comparisons.size()));
+    coarsest = std::max(coarsest, comparison.RelativeError());
+  }
+  return fmt::format("{} figures with errors up to {:.2g} %, largest |z| {:.1f}, threshold {:.1f}",
+                     comparisons.size(), 100 * coarsest, largest, Threshold(comparisons.size()));
+}
+
+std::string NearestToBound(std::span<const Comparison> comparisons, Bound bound) {
+  if (comparisons.empty()) return "no figure is certain enough";
+  const double sign = bound == Bound::kMost ? 1 : -1;
+  const auto excess = [&](const Comparison& comparison) {
+    const double difference = sign * (comparison.measured.value - comparison.expected);
+    return comparison.expected != 0 ? difference / std::fabs(comparison.expected) : difference;
+  };
+  const auto worst = std::ranges::max_element(comparisons, {}, excess);
+  return fmt::format("{} figure{}; {}{} where {} {:.4g} is claimed", comparisons.size(),
+                     comparisons.size() == 1 ? "" : "s",
+                     comparisons.size() == 1 ? "" : "the worst ", worst->measured.ToText(),
+                     bound == Bound::kMost ? "at most" : "at least", worst->expected);
 }
 
 Verdict AllEqual(std::span<const Comparison> comparisons, double precision) {
@@ -72,13 +93,15 @@ Verdict AllEqual(std::span<const Comparison> comparisons, double precision) {
   Verdict verdict = Verdict::kHolds;
   for (const Comparison& comparison : comparisons) {
     const Measured& measured = comparison.measured;
-    const double slack = precision * std::fabs(comparison.expected);
-    if (!std::isfinite(measured.value) || measured.standard_error > slack)
-      return Verdict::kNotTested;
+    if (!std::isfinite(measured.value) || comparison.RelativeError() > precision) {
+      verdict = Verdict::kNotTested;
+      continue;
+    }
     const bool equal = measured.standard_error > 0
                            ? std::fabs(comparison.Z()) <= threshold
-                           : std::fabs(measured.value - comparison.expected) <= slack;
-    if (!equal) verdict = Verdict::kFails;
+                           : std::fabs(measured.value - comparison.expected) <=
+                                 precision * std::fabs(comparison.expected);
+    if (!equal) return Verdict::kFails;
   }
   return verdict;
 }

@@ -40,17 +40,24 @@ struct Comparison {
   // Distance in standard errors, of few samples the distance that is as rare for a normal law;
   // infinite if a computed figure differs.
   double Z() const;
+  // The standard error as a share of the larger of both figures: a prediction that is far too small
+  // does not make a measurement look coarse.
+  double RelativeError() const;
 };
 
 // How many standard errors all of so many figures stay within in 999 runs of 1000, if each is
 // normal and nothing is wrong.
 double Threshold(size_t figures);
 
-// "20 figures, largest |z| 2.3, threshold 4.1"
+// "20 figures with errors up to 1.3 %, largest |z| 2.3, threshold 4.1"
 std::string LargestZ(std::span<const Comparison> comparisons);
+// "24 figures; the worst 0.512 ± 0.010 where at most 0.5 is claimed"
+enum class Bound : uint8_t { kMost, kLeast };
+std::string NearestToBound(std::span<const Comparison> comparisons, Bound bound);
 
-// Is every figure what is expected? Not tested if a standard error is above `precision` times the
-// expected figure; computed figures may differ by that share.
+// Is every figure what is expected? A figure whose relative error is above `precision` tells
+// nothing, and the claim is not tested, unless another one clearly differs; computed figures may
+// differ by that share.
 Verdict AllEqual(std::span<const Comparison> comparisons, double precision);
 
 // Is every figure at most, or at least, what is expected? One that is clearly beyond decides

@@ -52,16 +52,16 @@ std::string Script(const Plot& plot) {
   if (plot.from_zero) script += "set yrange [0:*]\n";
   if (plot.log_x) script += "set logscale x 2\n";
   if (plot.log_y) script += "set logscale y 10\nset format y '10^{%L}'\n";
-  std::string commands;
+  std::string bars, lines;
   for (size_t i = 0; i < plot.series.size(); ++i) {
     const Series& series = plot.series[i];
     script += fmt::format("$data{} << EOD\n", i);
     for (size_t at = 0; at < series.points.size(); ++at) {
       const auto& [x, y] = series.points[at];
       if (!std::isfinite(x) || !std::isfinite(y)) continue;
-      // Bars of a logarithmic axis end above 0.
+      // A bar that would reach 0 on a logarithmic axis has no lower part.
       const double deviation = at < series.deviations.size() ? series.deviations[at] : 0,
-                   low = plot.log_y ? std::max(y - deviation, y / 100) : y - deviation;
+                   low = plot.log_y && deviation >= y ? y : y - deviation;
       script += fmt::format("{:.9g} {:.9g} {:.9g} {:.9g}\n", x, y, low, y + deviation);
     }
     script += "EOD\n";
@@ -71,12 +71,13 @@ std::string Script(const Plot& plot) {
                                                 kPointTypes[color], kColors[color])
                                   : fmt::format("linespoints lw 2 pt 7 ps 0.3 lc rgb '{}' title {}",
                                                 kColors[color], Quote(series.name));
-    commands += fmt::format("{}$data{} using 1:2 with {}", i == 0 ? "plot " : ", ", i, style);
+    // Lines over bars: gnuplot leaves a gap around the point of a bar.
     if (!series.deviations.empty())
-      commands += fmt::format(", $data{} using 1:2:3:4 with yerrorbars pt 0 lc rgb '{}' notitle", i,
-                              kColors[color]);
+      bars += fmt::format("$data{} using 1:2:3:4 with yerrorbars pt 7 ps 0.3 lc rgb '{}' notitle, ",
+                          i, kColors[color]);
+    lines += fmt::format("{}$data{} using 1:2 with {}", i == 0 ? "" : ", ", i, style);
   }
-  return script + commands + "\n";
+  return script + "plot " + bars + lines + "\n";
 }
 
 std::string Script(const Surface& surface) {

@@ -60,6 +60,7 @@ TEST(Tool, WrongUsageIsOneLineAndStatusTwo) {
   expect({"lab", "all", "--pairs", "8"},
          "lab: given --pairs with all, expected it with memory only");
   expect({"lab", "all", "--draws", "8"}, "lab: given --draws with all, expected it with one exper");
+  expect({"lab", "--quick"}, "lab: given options with no experiment, expected a name or 'all'");
   expect({"lab", "tails", "--quick", "--paper"}, "lab: given --quick and --paper, expected one of");
   expect({"lab", "--dim", "8"},
          "lab: given --dim with no experiment, expected it with memory only");
@@ -280,6 +281,15 @@ TEST(Tool, LabGoesOnWhereItWas) {
   EXPECT_EQ(second.out.find("memory: "), std::string::npos);
   EXPECT_EQ(ReadText(dir / "lab/memory/section.html"), kept);  // its time too
   EXPECT_NE(ReadText(dir / "lab/report.html").find("id=\"tails\""), std::string::npos);
+
+  // Nothing left: the report is made again, and JSON is what was found before.
+  std::filesystem::remove(dir / "lab/report.html");
+  const ToolResult third =
+      RunTool({"lab", "tails", "--quick", "--out", dir / "lab", "--resume", "--json"});
+  ASSERT_EQ(third.status, 0) << third.err;
+  EXPECT_EQ(third.err, "lab: nothing is left to do\n");
+  EXPECT_EQ(nlohmann::json::parse(third.out)["experiment"], "tails");
+  EXPECT_TRUE(std::filesystem::exists(dir / "lab/report.html"));
 }
 
 TEST(Tool, LabWithoutANameListsTheExperiments) {

@@ -27,7 +27,7 @@ TEST(DrawEstimates, AreDotProductsOfFeatures) {
   Tensor rows({2, 4}, DataType::kF64);
   std::ranges::copy(pair.x, rows.Data<double>());
   std::ranges::copy(pair.y, rows.Data<double>() + 4);
-  const std::vector<double> estimates = DrawEstimates({.features = 6}, pair, 130, context);
+  const std::vector<double> estimates = DrawEstimates({.features = 6}, pair, {130}, context);
   ASSERT_EQ(estimates.size(), 130u);
   for (const uint64_t redraw : {0u, 1u, 129u}) {
     const auto plan = FeaturePlan::Draw({.features = 6}, 1, 4, 3, redraw);
@@ -36,6 +36,10 @@ TEST(DrawEstimates, AreDotProductsOfFeatures) {
     for (int64_t r = 0; r < 6; ++r) dot += phi.Data<double>()[r] * phi.Data<double>()[6 + r];
     EXPECT_NEAR(estimates[redraw], dot, 1e-12);
   }
+  // Another figure has draws of its own, all of them.
+  const std::vector<double> others =
+      DrawEstimates({.features = 6}, pair, {.count = 130, .figure = 1}, context);
+  for (const double other : others) EXPECT_EQ(std::ranges::count(estimates, other), 0);
 }
 
 // 1, 2, 3, 6: mean 3, squares of deviations 4, 1, 0, 9.
@@ -64,7 +68,7 @@ TEST(ErrorOfVariance, IsTheSpreadOfMeasuredVariances) {
   const VectorPair pair = GenericPair(4, 0.4, 1, 5);
   std::vector<double> variances;
   for (uint64_t seed = 0; seed < 200; ++seed)
-    variances.push_back(MeasureEstimator(OptionsFor("positive", "gaussian", 8, pair), pair, 200,
+    variances.push_back(MeasureEstimator(OptionsFor("positive", "gaussian", 8, pair), pair, {200},
                                          Context({.threads = 1, .seed = seed}))
                             .variance.value);
   const Estimate estimate = Summarize(variances);

@@ -36,21 +36,22 @@ TEST(LabFolder, KeepsWhatWasFinishedAndReportsAllOfIt) {
   const TempDir dir;
   const Context context({.seed = 3});
   const LabFolder folder(dir / "lab");
-  EXPECT_FALSE(folder.Has(SmallMemory()));
+  EXPECT_FALSE(folder.Find(SmallMemory()).has_value());
   const LabResult memory = folder.Run(SmallMemory(), context, true);
-  EXPECT_TRUE(folder.Has(SmallMemory()));
-  EXPECT_FALSE(folder.Has(SmallMemory(4)));  // another seed
-  EXPECT_FALSE(folder.Has(SmallRegularized()));
+  EXPECT_TRUE(folder.Find(SmallMemory()).has_value());
+  EXPECT_FALSE(folder.Find(SmallMemory(4)).has_value());  // another seed
+  EXPECT_FALSE(folder.Find(SmallRegularized()).has_value());
   EXPECT_EQ(Json::parse(ReadText(dir / "lab/memory/results.json")), memory.results);
   EXPECT_EQ(memory.results["seed"], 3);
   EXPECT_EQ(memory.results["scale"], "quick");
 
   const LabResult regularized = folder.Run(SmallRegularized(), context, true);
-  EXPECT_TRUE(folder.Has(SmallMemory()));
+  EXPECT_TRUE(folder.Find(SmallMemory()).has_value());
   const std::string report = ReadText(folder.ReportPath());
   for (const char* part :
        {"<section id=\"memory\">", "<section id=\"regularized\">", "<a href=\"#regularized\">",
-        "--feature-dims 2", "Theorem 1, as printed", "does not hold"})
+        "--feature-dims 2", "Theorem 1, as printed (ICLR 2021)",
+        "<td class=\"no\"><b>does not hold</b></td>", "<td>quick</td>"})
     EXPECT_NE(report.find(part), std::string::npos) << part;
   EXPECT_LT(report.find("id=\"memory\""), report.find("id=\"regularized\""));
 
@@ -63,6 +64,25 @@ TEST(LabFolder, KeepsWhatWasFinishedAndReportsAllOfIt) {
                   .starts_with("<svg"));
 }
 
+// What another run left, and the new one does not have, goes; what favor did not write stays.
+TEST(LabFolder, ReplacesTheFilesOfTheLastRun) {
+  const TempDir dir;
+  const Context context({.seed = 3});
+  const LabFolder folder(dir / "lab");
+  folder.Run(SmallMemory(), context, true);
+  const std::string old = dir / "lab/memory/recall_of_4_pairs.svg",
+                    mine = dir / "lab/memory/my.svg";
+  EXPECT_TRUE(fs::exists(old));
+  WriteText(mine, "");
+  folder.Run(
+      SettingsOf(FindExperiment("memory"), Scale::kQuick, 2,
+                 {{"pairs", {2}}, {"features", {3}}, {"feature-dims", {2}}, {"dim", {5}}}, 3),
+      context, true);
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(dir / "lab/memory/recall_of_2_pairs.svg"));
+  EXPECT_TRUE(fs::exists(mine));
+}
+
 // A run that was interrupted, or a file that is not one of favor's, is not a result.
 TEST(LabFolder, DoesNotTrustWhatIsNotAResult) {
   const TempDir dir;
@@ -70,16 +90,29 @@ TEST(LabFolder, DoesNotTrustWhatIsNotAResult) {
   fs::create_directories(dir / "lab/memory");
   fs::create_directories(dir / "lab/regularized");
   WriteText(dir / "lab/memory/section.html", "<section>half of it");
-  EXPECT_FALSE(folder.Has(SmallMemory()));
+  EXPECT_FALSE(folder.Find(SmallMemory()).has_value());
+  const std::string claims = "{\"experiment\": \"memory\", \"scale\": \"quick\", \"claims\": ";
+  for (const std::string& text :
+       {claims + "[5]}", claims + "[{}]}", claims + "[{\"verdict\": 7}]}", claims + "{}}",
+        std::string("{\"experiment\": \"memory\", \"scale\": 3, \"claims\": []}")}) {
+    WriteText(dir / "lab/memory/results.json", text);
+    EXPECT_FALSE(folder.Find(SmallMemory()).has_value()) << text;
+  }
   for (const char* text :
        {"", "{", "[1]", "{\"experiment\": \"memory\"}", "{\"experiment\": 7, \"claims\": []}",
         "{\"experiment\": \"memory\", \"claims\": 5}"}) {
     WriteText(dir / "lab/memory/results.json", text);
-    EXPECT_FALSE(folder.Has(SmallMemory())) << text;
+    EXPECT_FALSE(folder.Find(SmallMemory()).has_value()) << text;
   }
+  fs::remove(dir / "lab/memory/results.json");
+  fs::create_directories(dir / "lab/memory/results.json");  // a folder where a file should be
+  EXPECT_FALSE(folder.Find(SmallMemory()).has_value());
   folder.Run(SmallRegularized(), Context({.seed = 3}), true);
   const std::string report = ReadText(folder.ReportPath());
   EXPECT_EQ(report.find("half of it"), std::string::npos);
+  EXPECT_NE(report.find("id=\"regularized\""), std::string::npos);
+  WriteText(dir / "lab/tails", "");
+  EXPECT_THROW(folder.Prepare(FindExperiment("tails")), Error);
   WriteText(dir / "file", "");
   EXPECT_THROW(LabFolder(dir / "file/x"), Error);
 }

@@ -24,8 +24,13 @@ TEST(Verdict, FiguresThatAgreeHoldAndWrongOnesDoNot) {
   EXPECT_EQ(AllEqual(comparisons, 0.05), Verdict::kFails);
   comparisons[1].measured.value = 1.9;
   EXPECT_EQ(AllEqual(comparisons, 0.05), Verdict::kFails);
-  comparisons[0].measured.standard_error = 0.06;  // too uncertain for any verdict
+  comparisons[0].measured.standard_error = 0.06;  // tells nothing, but the other one does
+  EXPECT_EQ(AllEqual(comparisons, 0.05), Verdict::kFails);
+  comparisons[1].measured.value = 2;
   EXPECT_EQ(AllEqual(comparisons, 0.05), Verdict::kNotTested);
+  // Predictions that are wrong by a factor of ten, either way.
+  EXPECT_EQ(AllEqual(Comparisons{{{1, 0.02}, 0.1}}, 0.05), Verdict::kFails);
+  EXPECT_EQ(AllEqual(Comparisons{{{1, 0.02}, 10}}, 0.05), Verdict::kFails);
   EXPECT_EQ(AllEqual({}, 0.05), Verdict::kNotTested);
   const Comparisons broken = {{{std::nan(""), 0.01}, 1}};
   EXPECT_EQ(AllEqual(broken, 0.05), Verdict::kNotTested);
@@ -54,6 +59,19 @@ TEST(Verdict, BoundsAreKeptBrokenOrTooNear) {
   EXPECT_EQ(AllAtMost(Comparisons{{{1}, 1}}), Verdict::kHolds);
   EXPECT_EQ(AllAtMost(Comparisons{{{1.0001}, 1}}), Verdict::kFails);
   EXPECT_EQ(AllAtMost(Comparisons{{{std::nan(""), 0.1}, 1}}), Verdict::kNotTested);
+}
+
+TEST(Verdict, TextsNameWhatDecides) {
+  const Comparisons comparisons = {{{0.8, 0.01}, 1}, {{4.5, 0.1}, 5}, {{0.5, 0.1}, 1}};
+  EXPECT_EQ(NearestToBound(comparisons, Bound::kMost),
+            "3 figures; the worst 4.50 ± 0.10 where at most 5 is claimed");
+  EXPECT_EQ(NearestToBound(comparisons, Bound::kLeast),
+            "3 figures; the worst 0.50 ± 0.10 where at least 1 is claimed");
+  EXPECT_EQ(NearestToBound(Comparisons{{{0.8}, 1}}, Bound::kMost),
+            "1 figure; 0.8 where at most 1 is claimed");
+  EXPECT_EQ(LargestZ(Comparisons{{{1.01, 0.01}, 1}, {{1.9, 0.04}, 2}}),
+            "2 figures with errors up to 2 %, largest |z| 2.5, threshold 3.5");
+  EXPECT_EQ(LargestZ({}), "no figure is certain enough");
 }
 
 // Three samples do not know their spread: twelve of their standard errors are as rare as 2.6 of a

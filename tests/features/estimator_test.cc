@@ -34,7 +34,7 @@ void ExpectUnbiased(const FeatureOptions& options, const Vector& x, const Vector
   const auto kernel = plan.Kernel(x, y);
   ASSERT_TRUE(kernel.has_value());
   const experiments::Estimate estimate =
-      experiments::MeasureEstimator(options, {x, y}, draws, context);
+      experiments::MeasureEstimator(options, {x, y}, {draws}, context);
   EXPECT_NEAR(
       estimate.mean.value, *kernel,
       4 * estimate.mean.standard_error + AllowedBias(options.projection) * std::fabs(*kernel))
@@ -131,7 +131,7 @@ TEST_P(Variance, IsWhatTheFormulaSays) {
   const auto predicted = FeaturePlan::Draw(options, 1, 8, 0).ExpectedMse(x, y);
   ASSERT_TRUE(predicted.has_value());
   const experiments::Estimate estimate =
-      experiments::MeasureEstimator(options, {x, y}, 60000, context);
+      experiments::MeasureEstimator(options, {x, y}, {60000}, context);
   EXPECT_NEAR(estimate.variance.value / *predicted, 1, 0.05) << "predicted " << *predicted;
 }
 
@@ -187,7 +187,7 @@ TEST(Variance, OrthogonalIsBelowIndependentAndHyperbolicBelowPositive) {
 TEST(MeasureEstimator, GivesTheSameBitsForAnyNumberOfThreads) {
   const experiments::VectorPair pair = experiments::GenericPair(8, 0.6, 1.0, 1);
   const auto run = [&](int threads) {
-    return experiments::MeasureEstimator({.features = 8}, pair, 1000,
+    return experiments::MeasureEstimator({.features = 8}, pair, {1000},
                                          Context({.threads = threads, .seed = 3}));
   };
   const experiments::Estimate one = run(1);

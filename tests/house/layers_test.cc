@@ -17,17 +17,17 @@ namespace fs = std::filesystem;
 // A folder may include only lower floors and itself; folders on one floor do not include each
 // other.
 const std::map<std::string, int> kFloor = {
-    {"core", 0},      {"io", 1},          {"data", 2},         {"kernels", 2}, {"features", 3},
-    {"attention", 4}, {"layers", 5},      {"models", 6},       {"train", 7},   {"inference", 8},
-    {"reports", 9},   {"benchmarks", 10}, {"experiments", 11}, {"cli", 12}};
+    {"core", 0},       {"io", 1},        {"data", 2},        {"kernels", 2},      {"features", 3},
+    {"polynomial", 3}, {"attention", 4}, {"layers", 5},      {"models", 6},       {"train", 7},
+    {"inference", 8},  {"reports", 9},   {"benchmarks", 10}, {"experiments", 11}, {"cli", 12}};
 
 // A public header belongs to the floor that implements it.
 const std::map<std::string, int> kPublicFloor = {
-    {"error", 0},     {"tensor", 0},     {"context", 0},    {"random", 0},     {"version", 0},
-    {"names", 0},     {"activation", 2}, {"npy", 1},        {"vocabulary", 2}, {"data", 2},
-    {"maps", 2},      {"features", 3},   {"attention", 4},  {"state", 4},      {"score", 0},
-    {"model", 6},     {"generate", 6},   {"train", 7},      {"records", 2},    {"likelihood", 8},
-    {"mutations", 8}, {"embedding", 8},  {"prediction", 8}, {"favor", 13}};
+    {"error", 0},      {"tensor", 0},     {"context", 0},    {"random", 0},     {"version", 0},
+    {"names", 0},      {"activation", 2}, {"npy", 1},        {"vocabulary", 2}, {"data", 2},
+    {"maps", 2},       {"features", 3},   {"polynomial", 3}, {"attention", 4},  {"state", 4},
+    {"score", 0},      {"model", 6},      {"generate", 6},   {"train", 7},      {"records", 2},
+    {"likelihood", 8}, {"mutations", 8},  {"embedding", 8},  {"prediction", 8}, {"favor", 13}};
 
 template <class Visit>
 void ForEachInclude(const fs::path& folder, const Visit& visit) {

@@ -94,6 +94,7 @@ std::vector<experiments::LabSettings> Asked(const Arguments& arguments) {
 
 // How long it will take, on stderr.
 void Announce(const std::vector<const experiments::LabSettings*>& left) {
+  if (left.empty()) return Notice("lab: nothing is left to do\n");
   double seconds = 0;
   for (const experiments::LabSettings* settings : left) {
     const experiments::Experiment& experiment = settings->experiment;
@@ -110,33 +111,44 @@ void Announce(const std::vector<const experiments::LabSettings*>& left) {
 void Run(const Arguments& arguments) {
   if (arguments.names.empty()) {
     GivenOptions(arguments, "");
+    const bool other = arguments.quick || arguments.paper || arguments.resume || arguments.json ||
+                       arguments.draws > 0;
+    if (other)
+      Throw(ErrorCode::kInvalidOption, "lab",
+            "given options with no experiment, expected a name or 'all'");
     return List();
   }
   const std::vector<experiments::LabSettings> asked = Asked(arguments);
   const experiments::LabFolder folder(arguments.out);
   CheckFiles("lab", {folder.ReportPath()}, {});
+  for (const experiments::LabSettings& settings : asked) folder.Prepare(settings.experiment);
+  std::vector<std::optional<Json>> found;
   std::vector<const experiments::LabSettings*> left;
-  for (const experiments::LabSettings& settings : asked)
-    if (!arguments.resume || !folder.Has(settings)) left.push_back(&settings);
+  for (const experiments::LabSettings& settings : asked) {
+    found.push_back(arguments.resume ? folder.Find(settings) : std::nullopt);
+    if (!found.back()) left.push_back(&settings);
+  }
   if (!arguments.quiet) Announce(left);
 
   const Context context = arguments.run.Make();
-  Json printed = Json::array();
   bool plots_missing = false;
-  for (const experiments::LabSettings* settings : left) {
-    const experiments::LabResult result = folder.Run(*settings, context, arguments.quiet);
+  for (size_t i = 0; i < asked.size(); ++i) {
+    if (found[i]) continue;
+    const experiments::Experiment& experiment = asked[i].experiment;
+    const experiments::LabResult result = folder.Run(asked[i], context, arguments.quiet);
     plots_missing = plots_missing || result.plots_missing;
-    if (arguments.json) {
-      printed.push_back(result.results);
-      continue;
-    }
-    fmt::print("{}: {}\n\n", settings->experiment.name, settings->experiment.summary);
+    found[i] = result.results;
+    if (arguments.json) continue;
+    fmt::print("{}: {}\n\n", experiment.name, experiment.summary);
     for (const reports::Table& table : result.tables) fmt::print("{}\n", table.ToText());
-    fmt::print("numbers {}\n\n", folder.FolderOf(settings->experiment));
+    fmt::print("numbers {}\n\n", folder.FolderOf(experiment));
   }
+  if (left.empty()) folder.WriteReport();
   if (plots_missing) Warn("lab", "gnuplot is not installed or failed, the report has no plots");
   if (arguments.json) {
-    PrintJson(asked.size() == 1 && !printed.empty() ? printed[0] : printed);
+    Json all = Json::array();
+    for (const std::optional<Json>& results : found) all.push_back(*results);
+    PrintJson(arguments.names[0] == kAll ? all : all[0]);
     return;
   }
   fmt::print("report  {}\n", folder.ReportPath());

@@ -1,7 +1,6 @@
 // When does linear attention with softmax features work? Its error over the norm of queries and
 // keys, the dim and the number of features, next to uniform attention; the number of features at
-// which it begins to beat that; what centring keys and balancing norms bring; and error against
-// time.
+// which it begins to beat that; what centring keys and balancing norms bring.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 #include <optional>
 
 #include "core/progress.h"
-#include "core/stopwatch.h"
 #include "experiments/estimate.h"
 #include "experiments/experiment.h"
 #include "experiments/outputs.h"
@@ -35,9 +33,6 @@ constexpr int64_t kGainDim = 16, kGainFeatures = 256;
 constexpr int64_t kCentreDim = 16, kCentreFeatures = 64;
 constexpr double kOffset = 2, kCentreDeviation = 0.7;  // of scaled keys
 
-constexpr double kTimeDeviations[] = {0.25, 0.5};
-constexpr int64_t kTimeFeatures[] = {16, 64, 256, 1024};
-
 // The deviation of entries for which ‖q·d^{−1/4}‖² is s on average.
 double DeviationOf(double s, int64_t dim) {
   return std::sqrt(s) / std::pow(static_cast<double>(dim), 0.25);
@@ -61,17 +56,13 @@ class RegimeStudy {
  public:
   explicit RegimeStudy(ExperimentRun& run)
       : run_(run),
-        features_(run.scale == Scale::kQuick ? std::vector<int64_t>{16, 64, 256, 1024}
-                  : run.scale == Scale::kFull
-                      ? std::vector<int64_t>{16, 64, 256, 1024, 4096, 16384}
-                      : std::vector<int64_t>{16, 64, 256, 1024, 4096, 16384, 65536}),
-        lengths_(run.scale == Scale::kQuick ? std::vector<int64_t>{2048}
-                                            : std::vector<int64_t>{2048, 16384, 131072}),
         progress_("regimes",
                   std::ssize(kDims) * std::ssize(kNorms) * run.draws +
-                      std::ssize(kMapsDeviations) * std::ssize(kMaps) + 2 * std::ssize(kGains) + 1 +
-                      std::ssize(kTimeDeviations) * std::ssize(lengths_) * std::ssize(kMaps),
-                  run.quiet) {}
+                      std::ssize(kMapsDeviations) * std::ssize(kMaps) + 2 * std::ssize(kGains) + 1,
+                  run.quiet) {
+    const int64_t most = ByScale<int64_t>{1024, 16384, 65536}.At(run.scale);
+    for (int64_t m = 16; m <= most; m *= 4) features_.push_back(m);
+  }
 
   void Run() {
     run_.report.AddText(fmt::format(
@@ -84,7 +75,6 @@ class RegimeStudy {
     CompareMaps();
     CompareCentring();
     CompareGains();
-    CompareTimes();
   }
 
  private:
@@ -269,21 +259,22 @@ class RegimeStudy {
     run_.claims.push_back({.source = "the rule of thumb for break-even",
                            .statement = "linear attention begins to beat uniform attention at m ≈ "
                                         "exp(2s)/(exp(s²/d) − 1), within a factor of 2",
-                           .measured = fmt::format("{} pairs of d and s", rule.size()),
-                           .verdict = WithinAFactorOfTwo(rule)});
+                           .measured = NearestToBound(Sizes(rule), Bound::kMost) + " (log2)",
+                           .verdict = AllAtMost(Sizes(rule))});
     run_.claims.push_back({.source = "the refined law for break-even",
                            .statement =
                                "at m ≈ (exp(2s) − exp(s))/(exp(s²/d) − 1), within a factor "
                                "of 2, for s ≤ 1",
-                           .measured = fmt::format("{} pairs of d and s", refined.size()),
-                           .verdict = WithinAFactorOfTwo(refined)});
+                           .measured = NearestToBound(Sizes(refined), Bound::kMost) + " (log2)",
+                           .verdict = AllAtMost(Sizes(refined))});
   }
 
-  static Verdict WithinAFactorOfTwo(const std::vector<Measured>& log2_ratios) {
+  // Within a factor of two: a logarithm of size 1.
+  static std::vector<Comparison> Sizes(const std::vector<Measured>& log2_ratios) {
     std::vector<Comparison> sizes;
     for (const Measured& ratio : log2_ratios)
       sizes.push_back({{std::fabs(ratio.value), ratio.standard_error, ratio.freedom}, 1});
-    return AllAtMost(sizes);
+    return sizes;
   }
 
   void CompareMaps() {
@@ -438,86 +429,10 @@ class RegimeStudy {
          .verdict = AllAtMost(larger_queries)});
   }
 
-  void CompareTimes() {
-    reports::Table table{
-        .title = "Error against time",
-        .caption = fmt::format("One head of dim {}, {} threads; times are the shortest of two "
-                               "runs (exact attention of more than 16,384 tokens: of one); an "
-                               "error is |out − exact|/|exact| of one draw.",
-                               kMapsDim, run_.context.threads()),
-        .columns = {"deviation", "L", "attention", "m", "ms", "error"},
-        .rows = {}};
-    for (const double deviation : kTimeDeviations) {
-      for (const int64_t length : lengths_) AddTimes(deviation, length, table);
-    }
-    run_.report.AddTable(table);
-  }
-
-  void AddTimes(double deviation, int64_t length, reports::Table& table) {
-    const RandomInputs in(length, kMapsDim, deviation, run_.context.seed());
-    reports::Plot plot{
-        .title = fmt::format("Error against time, L = {}, deviation {}", length, deviation),
-        .caption =
-            "The vertical line is the time of exact attention, the horizontal one the error "
-            "of uniform attention: what is right of the one or above the other is of no "
-            "use.",
-        .x_label = "milliseconds",
-        .y_label = "relative error",
-        .log_x = true,
-        .log_y = true,
-        .series = {}};
-    const auto add = [&](std::string_view name, int64_t features, double seconds, double error) {
-      table.rows.push_back({fmt::format("{}", deviation), std::to_string(length), std::string(name),
-                            features > 0 ? std::to_string(features) : "—",
-                            fmt::format("{:.2f}", 1e3 * seconds), fmt::format("{:.4f}", error)});
-      run_.results["times"].push_back({{"deviation", deviation},
-                                       {"length", length},
-                                       {"attention", name},
-                                       {"features", features},
-                                       {"seconds", seconds},
-                                       {"error", error}});
-    };
-    Tensor exact;
-    const double exact_seconds =
-        LeastSeconds(length > 16384 ? 1 : 2, [&] { exact = Call(in, {.attention = "exact"}); });
-    add("exact", 0, exact_seconds, 0);
-    double least = INFINITY, lowest = INFINITY, highest = 0;
-    int color = 0;
-    for (const char* map : kMaps) {
-      reports::Series series{.name = map, .points = {}, .color = color++};
-      for (const int64_t features : kTimeFeatures) {
-        const AttentionOptions options{.plan =
-                                           Plan({.map = map, .features = features}, kMapsDim, 0)};
-        Tensor out;
-        const double seconds = LeastSeconds(2, [&] { out = Call(in, options); });
-        const double error = RelativeError(out, exact);
-        add(map, features, seconds, error);
-        series.points.emplace_back(1e3 * seconds, error);
-        least = std::min(least, 1e3 * seconds);
-        lowest = std::min(lowest, error);
-        highest = std::max(highest, error);
-      }
-      plot.series.push_back(std::move(series));
-      Step(fmt::format("L = {}, {}", length, map));
-    }
-    Tensor mean;
-    const double mean_seconds = LeastSeconds(2, [&] { mean = Call(in, {.attention = "uniform"}); });
-    const double uniform = RelativeError(mean, exact);
-    add("uniform", 0, mean_seconds, uniform);
-    plot.series.push_back({.name = "uniform",
-                           .points = {{least, uniform}, {1e3 * exact_seconds, uniform}},
-                           .color = 6});
-    plot.series.push_back({.name = "exact",
-                           .points = {{1e3 * exact_seconds, std::min(lowest, uniform)},
-                                      {1e3 * exact_seconds, std::max(highest, uniform)}},
-                           .color = 7});
-    run_.report.AddPlot(plot);
-  }
-
   void Step(const std::string& note) { progress_.Update(++done_, note); }
 
   ExperimentRun& run_;
-  std::vector<int64_t> features_, lengths_;
+  std::vector<int64_t> features_;
   Progress progress_;
   int64_t done_ = 0;
 };
@@ -525,12 +440,13 @@ class RegimeStudy {
 }  // namespace
 
 Experiment RegimesExperiment() {
-  return {.name = "regimes",
-          .summary = "when linear attention works: norms, dims, features, centring, error per time",
-          .subject = "Beyond the paper",
-          .draws = {.quick = 3, .full = 48, .paper = 48},
-          .seconds = {.quick = 3, .full = 500, .paper = 1500},
-          .run = [](ExperimentRun& run) { RegimeStudy(run).Run(); }};
+  return {
+      .name = "regimes",
+      .summary = "when linear attention works: norms, dims, features, centring, balance of norms",
+      .subject = "Beyond the paper",
+      .draws = {.quick = 3, .full = 48, .paper = 48},
+      .seconds = {.quick = 2, .full = 120, .paper = 400},
+      .run = [](ExperimentRun& run) { RegimeStudy(run).Run(); }};
 }
 
 }  // namespace favor::experiments
