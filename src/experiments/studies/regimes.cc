@@ -48,9 +48,7 @@ double RefinedLaw(double s, int64_t dim) {
   return std::exp(s) * std::expm1(s) / std::expm1(s * s / static_cast<double>(dim));
 }
 
-std::string Number(double value) {
-  return value < 1e5 ? fmt::format("{:.0f}", value) : fmt::format("{:.1e}", value);
-}
+std::string Whole(double value) { return fmt::format("{:.0f}", value); }
 
 class RegimeStudy {
  public:
@@ -238,7 +236,7 @@ class RegimeStudy {
         if (const auto crossing = Crossing(cell, draw)) logs.push_back(*crossing);
       if (logs.size() < cell.log_ratios[0].size()) {
         table.rows.push_back({std::to_string(cell.dim), fmt::format("{}", cell.s), "—",
-                              Number(thumb), "—", Number(law), "—"});
+                              Whole(thumb), "—", Whole(law), "—"});
         continue;
       }
       const Measured crossing = Summarize(logs).mean;
@@ -246,8 +244,8 @@ class RegimeStudy {
       const Measured to_law = Difference(crossing, {std::log2(law)});
       if (cell.s <= 1) refined.push_back(to_law);
       table.rows.push_back({std::to_string(cell.dim), fmt::format("{}", cell.s),
-                            Number(std::exp2(crossing.value)), Number(thumb), rule.back().ToText(),
-                            Number(law), to_law.ToText()});
+                            Whole(std::exp2(crossing.value)), Whole(thumb), rule.back().ToText(),
+                            Whole(law), to_law.ToText()});
       run_.results["break_even"].push_back({{"dim", cell.dim},
                                             {"s", cell.s},
                                             {"rule_of_thumb", thumb},
@@ -357,7 +355,8 @@ class RegimeStudy {
       table.rows.push_back({map == 0 ? "positive" : "oprf", before.ToText(), after.ToText()});
       run_.results["centring"].push_back({{"map", map == 0 ? "positive" : "oprf"},
                                           {"raw", before.value},
-                                          {"centred", after.value}});
+                                          {"centred", after.value},
+                                          {"log_ratio", lower.back().measured.value}});
     }
     run_.report.AddTable(table);
     run_.claims.push_back({.source = "key centring",
