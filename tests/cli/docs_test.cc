@@ -129,7 +129,8 @@ void MakeSmall(Words& words) {
     if (Is(words, "bench", "generate")) Set("--prefixes", "8,16", words);
     if (!Is(words, "bench", "attention")) MakeModelSmall(words);
   }
-  if (Is(words, "lab") && std::find(words.begin(), words.end(), "--quick") == words.end())
+  const bool lab = Is(words, "lab") && words.back() != "lab";  // not the list
+  if (lab && std::find(words.begin(), words.end(), "--quick") == words.end())
     words.insert(std::find(words.begin(), words.end(), ">"), "--quick");
   if (Is(words, "tokenizer", "train")) Set("--vocab", "290", words);
   if (Is(words, "generate") && std::find(words.begin(), words.end(), "--png") == words.end() &&

@@ -355,8 +355,7 @@ class RegimeStudy {
       table.rows.push_back({map == 0 ? "positive" : "oprf", before.ToText(), after.ToText()});
       run_.results["centring"].push_back({{"map", map == 0 ? "positive" : "oprf"},
                                           {"raw", before.value},
-                                          {"centred", after.value},
-                                          {"log_ratio", lower.back().measured.value}});
+                                          {"centred", after.value}});
     }
     run_.report.AddTable(table);
     run_.claims.push_back({.source = "key centring",
