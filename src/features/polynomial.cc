@@ -1,6 +1,7 @@
 #include "favor/polynomial.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -86,23 +87,33 @@ Coefficients Chebyshev(const Function& function, const Interval& interval, int d
 }
 
 // Legendre's polynomials are orthogonal over the interval: coefficient k is (2k + 1)/2 ∫ f P_k, by
-// the midpoint rule in cos, fine enough for functions with a kink.
+// Gauss's rule on many panels, so that a kink costs no more than its own panel.
 Coefficients LeastSquares(const Function& function, const Interval& interval, int degree) {
-  constexpr int kNodes = 8192;
+  constexpr int kPanels = 1024;
+  constexpr std::array<long double, 3> kNodes = {0, 0.538469310105683091036314L,
+                                                 0.906179845938663992797627L};
+  constexpr std::array<long double, 3> kWeights = {
+      0.568888888888888888888889L, 0.478628670499366468041292L, 0.236926885056189087514264L};
   const auto n = static_cast<size_t>(degree) + 1;
   Coefficients values(n);
   std::vector<long double> p(n);
-  for (int j = 0; j < kNodes; ++j) {
-    const long double angle = std::numbers::pi_v<long double> * (j + 0.5L) / kNodes;
-    const long double u = std::cos(angle);
-    const long double weight = std::sin(angle) * std::numbers::pi_v<long double> / kNodes *
-                               static_cast<long double>(ValueAtUnit(function, interval, u));
+  const auto add = [&](long double u, long double weight) {
+    const long double weighted =
+        weight * static_cast<long double>(ValueAtUnit(function, interval, u));
     for (size_t k = 0; k < n; ++k) {
       const auto order = static_cast<long double>(k);
       p[k] = k == 0   ? 1
              : k == 1 ? u
                       : ((2 * order - 1) * u * p[k - 1] - (order - 1) * p[k - 2]) / order;
-      values[k] += (2 * order + 1) / 2 * weight * p[k];
+      values[k] += (2 * order + 1) / 2 * weighted * p[k];
+    }
+  };
+  for (int panel = 0; panel < kPanels; ++panel) {
+    const long double half = 1.0L / kPanels, middle = (2 * panel + 1) * half - 1;
+    add(middle, kWeights[0] * half);
+    for (const size_t node : {1u, 2u}) {
+      add(middle - kNodes[node] * half, kWeights[node] * half);
+      add(middle + kNodes[node] * half, kWeights[node] * half);
     }
   }
   const auto next = [](size_t k) { return static_cast<long double>(k + 1); };

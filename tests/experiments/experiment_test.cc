@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <string>
@@ -317,6 +319,40 @@ TEST(Fits, NeedTheDegreesOfAnIndependentProgram) {
   // Floats in powers of θ: 6e-5 at degree 16 and 7e-2 at 50 on [−4, 4].
   EXPECT_NEAR(std::log10(Number(ran.results["bases"][1], "theta")), std::log10(6e-5), 0.3);
   EXPECT_NEAR(std::log10(Number(ran.results["bases"][5], "theta")), std::log10(7e-2), 0.3);
+}
+
+// Success ratios of FAVOR+ in the experiments of Superiority of Softmax, 100 trials each, by an
+// independent program: 16, 64 and 256 features.
+TEST(SeparationFeatures, RatiosOfAnIndependentProgram) {
+  const Ran ran("separation-features", Scale::kQuick, 100);
+  const std::map<std::pair<std::string, std::string>, std::array<double, 3>> references = {
+      {{"self-attention, X = I", "positive"}, {.08, .20, .21}},
+      {{"self-attention, X = I", "positive, centred keys"}, {.17, .29, .57}},
+      {{"self-attention, X = I", "oprf"}, {.30, .33, .66}},
+      {{"self-attention, X = I", "oprf, centred keys"}, {.28, .44, .68}},
+      {{"self-attention, X of ones", "positive"}, {.03, .02, .01}},
+      {{"self-attention, X of ones", "positive, centred keys"}, {.12, .47, .79}},
+      {{"self-attention, X of ones", "oprf"}, {.85, .95, .93}},
+      {{"cross-attention", "positive"}, {.03, .01, .01}},
+      {{"cross-attention", "oprf, q/4, 4k, centred keys"}, {.09, .23, .30}},
+      {{"cross-attention", "the same, q in the span of the keys"}, {.40, .50, .66}}};
+  size_t found = 0;
+  for (const auto& row : ran.results["features"]) {
+    const auto at = references.find({row["case"], row["kind"]});
+    if (at == references.end()) continue;
+    ++found;
+    const int64_t features = row["features"];
+    const double reference = at->second[features == 16   ? 0
+                                        : features == 64 ? 1
+                                                         : 2],
+                 ratio = Number(row, "success"),
+                 pooled = std::clamp((ratio + reference) / 2, 0.01, 0.99);
+    EXPECT_NEAR(ratio, reference, 4.5 * std::sqrt(2 * pooled * (1 - pooled) / 100)) << row;
+  }
+  EXPECT_EQ(found, 3 * references.size());
+  const double softmax[] = {.84, .90, .94};
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_NEAR(Number(ran.results["softmax"][i], "success"), softmax[i], 0.04);
 }
 
 }  // namespace

@@ -28,8 +28,7 @@ TEST(FitPolynomial, ReproducesPolynomials) {
     for (const Fit fit : {Fit::kChebyshev, Fit::kLeastSquares}) {
       for (const int degree : {3, 5, 12}) {
         const Polynomial p = FitPolynomial(Cubic, interval, degree, fit);
-        const double size = fit == Fit::kChebyshev ? 1e-11 : 1e-4;  // a quadrature in the other
-        EXPECT_LT(LargestDifference(p, Cubic, interval), size)
+        EXPECT_LT(LargestDifference(p, Cubic, interval), 1e-10)
             << Name(fit) << " " << degree << " from " << interval.low;
       }
     }

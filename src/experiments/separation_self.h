@@ -1,0 +1,14 @@
+// The sweeps of self-attention, which two experiments share: X is the identity or of ones.
+#ifndef FAVOR_EXPERIMENTS_SEPARATION_SELF_H_
+#define FAVOR_EXPERIMENTS_SEPARATION_SELF_H_
+
+#include "experiments/experiment.h"
+#include "experiments/separation.h"
+
+namespace favor::experiments {
+
+void RunSelfSweeps(Between between, ExperimentRun& run);
+
+}  // namespace favor::experiments
+
+#endif  // FAVOR_EXPERIMENTS_SEPARATION_SELF_H_
