@@ -355,5 +355,72 @@ TEST(SeparationFeatures, RatiosOfAnIndependentProgram) {
     EXPECT_NEAR(Number(ran.results["softmax"][i], "success"), softmax[i], 0.04);
 }
 
+// The sweeps of the paper, point by point: which they are, what each varies, and what is outside of
+// the definitions.
+TEST(SeparationSelf, SweepsWhatThePaperSweeps) {
+  for (const char* name : {"separation-self", "separation-self-ones"}) {
+    const Ran ran(name, Scale::kFull, 200);
+    const Json& sweeps = ran.results["sweeps"];
+    const std::map<std::string, size_t> sizes = {{"n", 81},  {"d", 6},   {"m", 80},
+                                                 {"a1", 81}, {"a0", 80}, {"c", 81}};
+    ASSERT_EQ(sweeps.size(), sizes.size());
+    for (const auto& [parameter, size] : sizes) EXPECT_EQ(sweeps[parameter].size(), size);
+    const auto success = [&](const char* parameter, size_t place) {
+      return Number(sweeps[parameter][place], "success");
+    };
+    EXPECT_NEAR(success("d", 0), 0.13, 0.1);
+    EXPECT_NEAR(success("d", 5), 0.99, 0.05);
+    EXPECT_NEAR(success("m", 0), 0.25, 0.14);
+    EXPECT_EQ(success("a1", 0), 0);
+    const bool ones = std::string_view(name) == "separation-self-ones";
+    EXPECT_NEAR(success("n", 20), ones ? 0.646 : 0.625, 0.15);
+    EXPECT_NEAR(success("a0", 79), ones ? 0 : 0.054, 0.08);
+    EXPECT_NEAR(success("c", 0), ones ? 0.908 : 0.615, 0.15);
+    // Outside: a0 from 0.1 on, a1 below 1, c other than 1 − b = 0.8.
+    for (const auto& [parameter, points] : sweeps.items()) {
+      for (const Json& point : points) {
+        const double value = Number(point, "value");
+        const bool outside = parameter == "a0"   ? value > 0.095
+                             : parameter == "a1" ? value < 0.999
+                             : parameter == "c"  ? std::fabs(value - 0.8) > 1e-6
+                                                 : false;
+        EXPECT_EQ(point["outside"], outside) << parameter << " " << value;
+      }
+    }
+    EXPECT_EQ(ran.Table("Success against a0").rows[8][0], "0.09");
+    EXPECT_EQ(ran.Table("Success against a0").rows[9][0], "0.1 *");
+    const auto& by_m = ran.Table("Success against m");
+    EXPECT_EQ(by_m.columns.back(), "softmax, D1, closed form");
+    EXPECT_EQ(by_m.rows[1].back(), "0.438");  // 1 − (3/4)²
+  }
+}
+
+TEST(SeparationCross, SweepsWhatThePaperSweeps) {
+  const Ran ran("separation-cross", Scale::kFull, 200);
+  const Json& sweeps = ran.results["sweeps"];
+  const std::map<std::string, size_t> sizes = {
+      {"n", 81}, {"d", 10}, {"m", 80}, {"a1", 81}, {"a0", 90}};
+  ASSERT_EQ(sweeps.size(), sizes.size());
+  for (const auto& [parameter, size] : sizes) EXPECT_EQ(sweeps[parameter].size(), size);
+  double sum = 0;  // with fewer hidden units than ln(n/0.01) it would be about 0.85
+  for (const Json& point : sweeps["n"]) sum += Number(point, "success") / 81;
+  EXPECT_NEAR(sum, 0.946, 0.015);
+  EXPECT_EQ(Number(sweeps["d"][0], "success"), 0);
+  EXPECT_NEAR(Number(sweeps["d"][2], "success"), 0.487, 0.16);
+  EXPECT_NEAR(Number(sweeps["a0"][89], "success"), 0.459, 0.16);
+  EXPECT_EQ(sweeps["a0"][8]["outside"], false);
+  EXPECT_EQ(sweeps["a0"][9]["outside"], true);
+}
+
+TEST(SeparationRegression, HasAsManyHiddenUnitsAsThePaper) {
+  const Ran ran("separation-regression", Scale::kQuick, 20);
+  const auto &by_n = ran.Table("Success against n"), &by_m = ran.Table("Success against m");
+  EXPECT_EQ(by_n.rows[0][0], "100");
+  EXPECT_EQ(by_n.rows[0].back(), "0.938");  // 4 units
+  EXPECT_EQ(by_n.rows.back()[0], "1940");
+  EXPECT_EQ(by_n.rows.back().back(), "0.992");  // 7 units
+  EXPECT_EQ(by_m.rows[0].back(), "0.500");
+}
+
 }  // namespace
 }  // namespace favor::experiments

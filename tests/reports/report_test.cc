@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "favor/error.h"
@@ -33,6 +34,14 @@ TEST(Table, EscapesHtml) {
   EXPECT_EQ(html.find("<script>"), std::string::npos);
   EXPECT_NE(html.find("&lt;script&gt;"), std::string::npos);
   EXPECT_NE(html.find("a &amp; b"), std::string::npos);
+}
+
+TEST(Table, CsvQuotesWhatNeedsIt) {
+  const Table table{.title = "t",
+                    .caption = "c",
+                    .columns = {"a, b", "c"},
+                    .rows = {{"1", "say \"so\""}, {"two\nlines", "± 2"}}};
+  EXPECT_EQ(table.ToCsv(), "\"a, b\",c\n1,\"say \"\"so\"\"\"\n\"two\nlines\",± 2\n");
 }
 
 TEST(Plot, DrawsEverySeries) {
@@ -90,6 +99,45 @@ TEST(Plot, AxesAreTheirOwn) {
   for (const char* power : {"1", "2", "8", "32", "64"})
     EXPECT_TRUE(texts("middle").contains(power)) << power;
   EXPECT_FALSE(texts("end").contains("32"));
+}
+
+// Bars reach as far as the deviations; one that would reach 0 on a logarithmic axis has no lower
+// part, so that the axis ends near the points.
+TEST(Plot, BarsShowDeviations) {
+  Plot plot{.title = "",
+            .caption = "",
+            .x_label = "",
+            .y_label = "",
+            .series = {{.name = "one", .points = {{1, 10}, {2, 11}}, .deviations = {5, 5}}}};
+  EXPECT_TRUE(Texts(RenderSvg(plot).value_or(""), "end").contains("16"));
+  plot.series[0].deviations.clear();
+  EXPECT_FALSE(Texts(RenderSvg(plot).value_or(""), "end").contains("16"));
+  plot.log_y = true;
+  plot.series[0].points = {{1, 10}, {2, 20}};
+  const auto before = RenderSvg(plot);
+  plot.series[0].deviations = {9.999999, 20};
+  const auto deep = RenderSvg(plot);
+  plot.series[0].deviations = {10, 20};
+  const auto open = RenderSvg(plot);
+  ASSERT_TRUE(before && deep && open);
+  // 10^-6 is on the axis only if a bar goes there.
+  EXPECT_NE(Texts(*deep, "end"), Texts(*open, "end"));
+}
+
+TEST(Plot, SurfacesHaveAxesAndAScale) {
+  const auto svg = RenderSvg(Surface{.title = "map",
+                                     .caption = "",
+                                     .x_label = "angle",
+                                     .y_label = "length",
+                                     .value_label = "ratio",
+                                     .xs = {0, 1, 2},
+                                     .ys = {0, 1},
+                                     .values = {{-3, 0, 3}, {1, 2, std::nan("")}}});
+  ASSERT_TRUE(svg.has_value());
+  for (const char* text : {"map", "angle", "length", "ratio"})
+    EXPECT_NE(svg->find(text), std::string::npos) << text;
+  EXPECT_NE(RenderSvg(Surface{.xs = {0, 1}, .ys = {0, 1}, .values = {{0, 0}, {0, 0}}}),
+            std::nullopt);  // one colour only
 }
 
 TEST(Report, IsSelfContained) {
