@@ -68,6 +68,17 @@ std::string ClaimsHtml(std::span<const Claim> claims) {
   return html + "</table></div>\n";
 }
 
+reports::Table ClaimTable(std::span<const Claim> claims) {
+  reports::Table table{.title = "Claims",
+                       .caption = "",
+                       .columns = {"claim", "what it says", "measured", "verdict"},
+                       .rows = {}};
+  for (const Claim& claim : claims)
+    table.rows.push_back(
+        {claim.source, claim.statement, claim.measured, std::string(Name(claim.verdict))});
+  return table;
+}
+
 Json ClaimsJson(std::span<const Claim> claims) {
   Json list = Json::array();
   for (const Claim& claim : claims)
@@ -179,8 +190,7 @@ LabResult LabFolder::Run(const LabSettings& settings, const Context& context, bo
   experiment.run(run);
   result.results["claims"] = ClaimsJson(run.claims);
   result.plots_missing = report.plots_missing();
-  if (!run.claims.empty()) result.tables.push_back(ClaimTable(run.claims));
-  result.tables.insert(result.tables.end(), report.tables().begin(), report.tables().end());
+  result.tables = report.tables();
 
   RemoveFilesOf(experiment);
   const fs::path folder = FolderOf(experiment);
@@ -190,6 +200,7 @@ LabResult LabFolder::Run(const LabSettings& settings, const Context& context, bo
     result.results["files"].push_back(name);
     io::WriteFileAtomically((folder / name).string(), text);
   };
+  if (!run.claims.empty()) write("claims", ".csv", ClaimTable(run.claims).ToCsv());
   for (const reports::Table& table : result.tables) write(table.title, ".csv", table.ToCsv());
   for (const reports::Report::DrawnPlot& plot : report.plots()) write(plot.title, ".svg", plot.svg);
   io::WriteFileAtomically(
@@ -251,17 +262,6 @@ void LabFolder::WriteReport() const {
       "<th>claims</th></tr>\n" +
       contents + "</table></div>\n" + sections;
   io::WriteFileAtomically(ReportPath(), reports::HtmlPage("favor lab", body, "favor lab"));
-}
-
-reports::Table ClaimTable(std::span<const Claim> claims) {
-  reports::Table table{.title = "Claims",
-                       .caption = "",
-                       .columns = {"claim", "what it says", "measured", "verdict"},
-                       .rows = {}};
-  for (const Claim& claim : claims)
-    table.rows.push_back(
-        {claim.source, claim.statement, claim.measured, std::string(Name(claim.verdict))});
-  return table;
 }
 
 }  // namespace favor::experiments

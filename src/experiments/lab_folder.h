@@ -67,9 +67,6 @@ class LabFolder {
   std::filesystem::path path_;
 };
 
-// A table of claims, the figures that decide on each, and the verdicts.
-reports::Table ClaimTable(std::span<const Claim> claims);
-
 }  // namespace favor::experiments
 
 #endif  // FAVOR_EXPERIMENTS_LAB_FOLDER_H_

@@ -19,6 +19,11 @@ struct RandomInputs {
   Tensor q, k, v;
 };
 
+// The seed of one of several samples of inputs.
+inline uint64_t SeedOfSample(uint64_t seed, int64_t sample) {
+  return seed * 1000003 + static_cast<uint64_t>(sample);
+}
+
 // An element of an f32 or f64 tensor.
 inline double ElementOf(const Tensor& a, int64_t i) {
   return a.type() == DataType::kF64 ? a.Data<double>()[i] : static_cast<double>(a.Data<float>()[i]);

@@ -278,6 +278,11 @@ TEST(Tool, LabGoesOnWhereItWas) {
   ASSERT_EQ(second.status, 0) << second.err;
   EXPECT_NE(second.err.find("lab: 1 experiment, about"), std::string::npos) << second.err;
   EXPECT_NE(second.out.find("tails: how often"), std::string::npos);
+  // Claims one below the other: what is said, measured, and the verdict.
+  EXPECT_NE(second.out.find("Theorems 3 and 5, as printed (ICLR 2021): P[estimate > a]"),
+            std::string::npos);
+  EXPECT_NE(second.out.find("\n  measured: "), std::string::npos);
+  EXPECT_NE(second.out.find("\n  does not hold\n"), std::string::npos) << second.out;
   EXPECT_EQ(second.out.find("memory: "), std::string::npos);
   EXPECT_EQ(ReadText(dir / "lab/memory/section.html"), kept);  // its time too
   EXPECT_NE(ReadText(dir / "lab/report.html").find("id=\"tails\""), std::string::npos);

@@ -92,6 +92,14 @@ std::vector<experiments::LabSettings> Asked(const Arguments& arguments) {
   return asked;
 }
 
+// What each claim says, the figures and the verdict: a table of them would be too wide.
+void PrintClaims(const Json& claims) {
+  for (const Json& claim : claims)
+    fmt::print("{}: {}\n  measured: {}\n  {}\n\n", claim["source"].get<std::string>(),
+               claim["statement"].get<std::string>(), claim["measured"].get<std::string>(),
+               claim["verdict"].get<std::string>());
+}
+
 // How long it will take, on stderr.
 void Announce(const std::vector<const experiments::LabSettings*>& left) {
   if (left.empty()) return Notice("lab: nothing is left to do\n");
@@ -140,6 +148,7 @@ void Run(const Arguments& arguments) {
     found[i] = result.results;
     if (arguments.json) continue;
     fmt::print("{}: {}\n\n", experiment.name, experiment.summary);
+    PrintClaims(result.results["claims"]);
     for (const reports::Table& table : result.tables) fmt::print("{}\n", table.ToText());
     fmt::print("numbers {}\n\n", folder.FolderOf(experiment));
   }

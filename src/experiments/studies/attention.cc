@@ -58,7 +58,7 @@ class AttentionStudy {
         std::vector(std::size(kProjections), std::vector(widths_.size(), std::vector<double>())));
     std::vector<double> uniform;
     for (int64_t sample = 0; sample < run_.draws; ++sample) {
-      const RandomInputs in(length_, kDim, deviation, SeedOf(sample));
+      const RandomInputs in(length_, kDim, deviation, SeedOfSample(run_.context.seed(), sample));
       const auto call = [&](const AttentionOptions& options) {
         return Attend(in.q, in.k, in.v, options, run_.context);
       };
@@ -198,7 +198,8 @@ class AttentionStudy {
     for (const double deviation : kEpsilonDeviations) {
       std::vector<double> favor, jax, torch;
       for (int64_t draw = 0; draw < draws; ++draw) {
-        const RandomInputs in(length, kEpsilonDim, deviation, SeedOf(draw));
+        const RandomInputs in(length, kEpsilonDim, deviation,
+                              SeedOfSample(run_.context.seed(), draw));
         const auto plan = FeaturePlan::Draw({.features = kEpsilonFeatures}, 1, kEpsilonDim,
                                             run_.context.seed(), static_cast<uint64_t>(draw));
         const auto call = [&](const AttentionOptions& options) {
@@ -245,10 +246,6 @@ class AttentionStudy {
                                   epsilon, 100 * kSmall, deviation),
          .measured = change.ToText(),
          .verdict = AllAtMost({{comparison}})});
-  }
-
-  uint64_t SeedOf(int64_t sample) const {
-    return run_.context.seed() * 1000003 + static_cast<uint64_t>(sample);
   }
 
   ExperimentRun& run_;

@@ -87,9 +87,6 @@ class RegimeStudy {
   Tensor Call(const RandomInputs& in, const AttentionOptions& options) const {
     return Attend(in.q, in.k, in.v, options, run_.context);
   }
-  uint64_t SeedOf(int64_t draw) const {
-    return run_.context.seed() * 1000003 + static_cast<uint64_t>(draw);
-  }
   FeaturePlan Plan(const FeatureOptions& options, int64_t dim, int64_t draw) const {
     return FeaturePlan::Draw(options, 1, dim, run_.context.seed(), static_cast<uint64_t>(draw));
   }
@@ -100,7 +97,8 @@ class RegimeStudy {
               .log_ratios = std::vector<std::vector<double>>(features_.size()),
               .relative = std::vector<double>(features_.size())};
     for (int64_t draw = 0; draw < run_.draws; ++draw) {
-      const RandomInputs in(kLength, dim, DeviationOf(s, dim), SeedOf(draw));
+      const RandomInputs in(kLength, dim, DeviationOf(s, dim),
+                            SeedOfSample(run_.context.seed(), draw));
       const Tensor exact = Call(in, {.attention = "exact"});
       const double size = MeanSquare(exact),
                    uniform = MeanSquaredError(Call(in, {.attention = "uniform"}), exact);
@@ -320,9 +318,10 @@ class RegimeStudy {
     const double root = std::pow(static_cast<double>(kCentreDim), 0.25);
     std::vector<std::vector<double>> errors(4);  // positive, centred; oprf, centred
     for (int64_t draw = 0; draw < run_.draws; ++draw) {
-      RandomInputs in(kLength, kCentreDim, kCentreDeviation, SeedOf(draw));
+      RandomInputs in(kLength, kCentreDim, kCentreDeviation,
+                      SeedOfSample(run_.context.seed(), draw));
       std::vector<double> offset(static_cast<size_t>(kCentreDim));
-      RandomStream(SeedOf(draw), "offset").FillNormal(0, offset);
+      RandomStream(SeedOfSample(run_.context.seed(), draw), "offset").FillNormal(0, offset);
       double square = 0;
       for (const double value : offset) square += value * value;
       for (int64_t i = 0; i < kLength * kCentreDim; ++i)
@@ -383,7 +382,8 @@ class RegimeStudy {
       for (const double gain : kGains) {
         std::vector<double>& ratios = logs.emplace_back();
         for (int64_t draw = 0; draw < run_.draws; ++draw) {
-          RandomInputs in(kLength, kGainDim, DeviationOf(s, kGainDim), SeedOf(draw));
+          RandomInputs in(kLength, kGainDim, DeviationOf(s, kGainDim),
+                          SeedOfSample(run_.context.seed(), draw));
           const Tensor exact = Call(in, {.attention = "exact"});
           const double uniform = MeanSquaredError(Call(in, {.attention = "uniform"}), exact);
           for (int64_t i = 0; i < kLength * kGainDim; ++i) {
