@@ -74,7 +74,7 @@ bench-cuda: configure-cuda  ## pack the benchmarks of CUDA kernels likewise (bui
 # Left out under sanitizers, where they would add minutes and reach no other code: statistics, finite differences, long
 # trainings, crashes,
 # the commands of the docs.
-SLOW := LinearExactness|Memory|CentralDifferences|Crash|Docs|/on-|MapGradients.*/(abs|cos|elu|exp|gaussian|gelu|hyp|ide|oprf|reg|sgn|sig|tanh)|Estimators|EveryOneRuns|OverAMillion|OverBlocks|OverManyHeads|IsRightForDimensions|ByHeart|OfAnIndependentProgram|FindsTheGaps|FindsTheRate|LabGoesOn
+SLOW := LinearExactness|Memory|CentralDifferences|Crash|Docs|/on-|MapGradients.*/(abs|cos|elu|exp|gaussian|gelu|hyp|ide|oprf|reg|sgn|sig|tanh)|Estimators|EveryOneRuns|OverAMillion|OverBlocks|OverManyHeads|IsRightForDimensions|ByHeart|OfAnIndependentProgram|FindsTheGaps|FindsTheRate|LabGoesOn|DrawnPolynomial|DrawsItsDegrees|SeparationStudies.DoNotDependOnThreads
 
 sanitize:  ## tests under the address and undefined-behaviour sanitizers
 	@tools/deps --clang

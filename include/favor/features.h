@@ -31,11 +31,22 @@ struct DrawnFeatures;  // src/features/drawn_features.h
 struct FeatureOptions {
   std::string map = "positive";           // a name of Maps()
   std::string projection = "orthogonal";  // a name of Projections()
-  int64_t features = 256;                 // m, the number of rows of ω (maps without ω: unused)
+  // m, the number of rows of ω; of poly-sum and poly-sketch: random columns of φ, which the degrees
+  // from 2 on share. Other maps do not use it.
+  int64_t features = 256;
   OmegaNorm omega_norm = OmegaNorm::kMap;
   bool shared_omega = false;             // one ω for all heads
   std::optional<double> kernel_epsilon;  // added to f(ω·x) by generalized maps; default: the map's
   std::vector<double> oprf_a;  // A < 1/8 of `oprf`: empty (from dim alone), one, or one per head
+  // Polynomials of s = x·y, for the maps poly-exact, poly-sum and poly-sketch: s^degree, or Σ_k c_k
+  // s^k with the coefficients c_0, c_1, …, which may be negative. What attention does with kernels
+  // that are not positive everywhere: docs/choosing_a_map.md.
+  int64_t degree = 2;
+  std::vector<double> coefficients;
+  bool rotate = false;  // poly-sum: rows are mixed by a random rotation first; for sparse rows
+  // Signed maps: attention counts a row whose denominator Σ_j φ(q)·φ(k_j) is below this one like a
+  // row whose denominator is not positive: it is 0, and passes no gradients back.
+  double least_denominator = 0;
 
   friend bool operator==(const FeatureOptions&, const FeatureOptions&) = default;
 };
@@ -81,12 +92,16 @@ class FeaturePlan {
   double LogNormalizer(int64_t head) const;
   double OprfA(int64_t head) const;  // 0 for other maps
 
-  // E[φ(x)·φ(y)] for vectors of `dim` elements. Empty if no formula is known (√d norms of maps
-  // other than the exponential ones, or a given ω).
+  // E[φ(x)·φ(y)] for a query x and a key y of `dim` elements. Empty if no formula is known (√d
+  // norms of maps other than the exponential ones, or a given ω).
   std::optional<double> Kernel(std::span<const double> x, std::span<const double> y) const;
   // E[(φ(x)·φ(y) − Kernel(x, y))²] over draws of ω; empty if no exact formula is known (Hadamard
-  // and Givens rows, generalized maps under orthogonal rows).
+  // and Givens rows, generalized maps under orthogonal rows, poly-sum of rotated rows).
   std::optional<double> ExpectedMse(std::span<const double> x, std::span<const double> y) const;
+  // An upper bound of the probability that |φ(x)·φ(y) − Kernel(x, y)| ≥ error, by Chebyshev's
+  // inequality: ExpectedMse/error², at most 1. Throws kInvalidOption unless error > 0.
+  std::optional<double> ErrorProbability(std::span<const double> x, std::span<const double> y,
+                                         double error) const;
 
  private:
   friend struct internal::Access;
@@ -101,15 +116,17 @@ class FeaturePlan {
 // scaled here: attention passes q·d^(-1/4). All arrays lie on one device: on a GPU, they are f32
 // and the context is on that GPU too.
 void FeatureExponents(const FeaturePlan& plan, ConstView x, const Context& context, View exponents,
-                      View factors);
+                      View factors, FeatureRole role = FeatureRole::kQuery);
 
 // grad_x from the gradients with respect to exponents and factors; the same types (f64 or f32) and
 // shapes.
 void FeatureExponentsBackward(const FeaturePlan& plan, ConstView x, ConstView grad_exponents,
-                              ConstView grad_factors, const Context& context, View grad_x);
+                              ConstView grad_factors, const Context& context, View grad_x,
+                              FeatureRole role = FeatureRole::kQuery);
 
 // Unstabilised φ in f64. Throws kInvalidData if a value exceeds the range of f64.
-Tensor Features(const FeaturePlan& plan, ConstView x, const Context& context);
+Tensor Features(const FeaturePlan& plan, ConstView x, const Context& context,
+                FeatureRole role = FeatureRole::kQuery);
 
 // The A that minimises the mean logarithm of oprf's second moment over all pairs of a query and a
 // key, one A per head, from O(L) statistics; queries and keys are given as the map sees them

@@ -34,6 +34,12 @@ template <>
 inline constexpr auto kNamesOf<KernelFamily> = std::to_array<std::string_view>(
     {"softmax", "regularized softmax", "gaussian", "generalized", "polynomial"});
 
+// Which side of a kernel a row is on. Only polynomials with negative coefficients tell the two
+// apart: some of their features change their sign for keys.
+enum class FeatureRole : uint8_t { kQuery, kKey };
+template <>
+inline constexpr auto kNamesOf<FeatureRole> = std::to_array<std::string_view>({"query", "key"});
+
 struct FeatureMapInfo {
   std::string_view name;
   std::string_view formula;  // formula of φ_r, without the normaliser
@@ -42,7 +48,9 @@ struct FeatureMapInfo {
   int parts;         // columns of φ per row of ω: 1 or 2
   std::optional<double> default_epsilon;  // empty: the map takes no epsilon
   bool takes_a = false;                   // takes the constant A of FeatureOptions::oprf_a
-  bool has_omega = true;  // false: features come from the row alone, nothing is drawn
+  // False: features are products of elements of the row; poly-sum and poly-sketch draw which.
+  bool has_omega = true;
+  bool is_random = true;  // false: nothing is drawn, and φ(x)·φ(y) is the kernel
 };
 std::span<const FeatureMapInfo> Maps();  // in order of their names
 

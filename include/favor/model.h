@@ -24,6 +24,7 @@
 #include "favor/data.h"
 #include "favor/features.h"
 #include "favor/names.h"
+#include "favor/polynomial.h"
 #include "favor/score.h"
 #include "favor/tensor.h"
 
@@ -52,6 +53,27 @@ enum class Decay : uint8_t {
 template <>
 inline constexpr auto kNamesOf<Decay> = std::to_array<std::string_view>({"none", "fixed", "token"});
 
+enum class FeedForwardKind : uint8_t {
+  kDense,       // W₂f(W₁x)
+  kLinearised,  // the same weights, with f(w·x) as a product of features (favor/linearised.h)
+};
+template <>
+inline constexpr auto kNamesOf<FeedForwardKind> = std::to_array<std::string_view>({"dense",
+                                                                                   "linearised"});
+
+// How f becomes a polynomial and the polynomial a product of features; the sketches are drawn from
+// the model's seed, once.
+struct LinearisedLayers {
+  int64_t degree = 2;
+  int64_t columns = 512;  // random columns of all degrees above 1
+  double range = 3;       // f is replaced on [−range, range]
+  Fit fit = Fit::kLeastSquares;
+  bool exact_quadratic = false;  // degree 2 by all products of two inputs: no random columns
+  bool own_curves = false;       // every unit has coefficients of its own, which are learned
+
+  friend bool operator==(const LinearisedLayers&, const LinearisedLayers&) = default;
+};
+
 struct ModelConfig {
   static FeatureOptions Features(int64_t features) {
     FeatureOptions options;
@@ -76,9 +98,11 @@ struct ModelConfig {
   Norm norm = Norm::kPre;
   double norm_epsilon = 1e-5;                 // ε of (x − mean)/√(variance + ε)
   Activation activation = Activation::kGelu;  // inside feed-forward layers
-  bool tied = true;                           // output weights are those of the embedding
-  std::string attention = "linear";           // a name of AttentionNames()
-  KindOptions kind_options;                   // of that kind, such as {{"window", 64}}
+  FeedForwardKind feed_forward = FeedForwardKind::kDense;
+  LinearisedLayers linearised;       // linearised feed-forward layers only
+  bool tied = true;                  // output weights are those of the embedding
+  std::string attention = "linear";  // a name of AttentionNames()
+  KindOptions kind_options;          // of that kind, such as {{"window", 64}}
   int64_t convolution = 0;  // taps of short convolutions of queries, keys and values; 0: none
   FeatureOptions features = Features(64);  // linear attention only
   Decay decay = Decay::kNone;              // linear attention only
@@ -87,8 +111,8 @@ struct ModelConfig {
   int64_t feature_dim = 0;
   // Heads of several kinds in each layer: NAME:HEADS[:OPTION]… for each kind, separated by commas,
   // as in "relu:4:decay=token,taylor:4:dim=16:decay=none". The name is a map of linear attention or
-  // another kind of attention; options are features=N, dim=N (feature_dim) and decay=KIND. Empty:
-  // all heads are alike.
+  // another kind of attention; options are features=N, degree=N, dim=N (feature_dim) and
+  // decay=KIND. Empty: all heads are alike.
   std::string heads_of;
   int64_t exact_every = 0;  // n > 0: layers n, 2n, … attend exactly, the first being layer 1
 };

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -67,6 +68,10 @@ using Function = std::function<double(double)>;
 // Throws kInvalidOption for a degree outside 1 … Polynomial::kMaxDegree or an interval that is not
 // one, kInvalidData if the function is not finite somewhere on it.
 Polynomial FitPolynomial(const Function& function, const Interval& interval, int degree, Fit fit);
+
+// Least squares over given values, each with the same weight, on their range. Throws likewise, and
+// kInvalidData for fewer than degree + 1 different values.
+Polynomial FitToValues(const Function& function, std::span<const double> values, int degree);
 
 // Bernstein's polynomial of any degree, summed in its own basis: stable where powers are not.
 double BernsteinValue(const Function& function, const Interval& interval, int degree, double t);

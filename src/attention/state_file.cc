@@ -1,8 +1,12 @@
 // The file of a state: a safetensors file with the metadata
 //   format "favor.state", version "1" ("2" if the state forgets), map, epsilon, scale, begin, end
 // and the tensors omega F64 [heads or 1, m, d], oprf_a F64 [heads or 1], those of state_numbers.h
-// and, if keys are centred, key_mean F64 [H, d]. Maps without ω have the metadata dim instead.
+// and, if keys are centred, key_mean F64 [H, d]. Maps without ω have the metadata dim instead, and
+// maps that take a polynomial also coefficients, features and rotate, and what they drew as the
+// tensor table F64 [heads or 1, numbers] (features/polynomial_tables.h).
 // Files of earlier versions have no begin and end: their tokens begin at 0.
+#include <fmt/ranges.h>
+
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -11,6 +15,8 @@
 #include "attention/state_data.h"
 #include "attention/state_numbers.h"
 #include "core/error_text.h"
+#include "core/split.h"
+#include "features/polynomial_tables.h"
 #include "io/input_file.h"
 #include "io/safetensors.h"
 #include "kernels/project.h"
@@ -30,8 +36,8 @@ class Reader {
     throw Error(ErrorCode::kInvalidData, Printable(name_), what);
   }
 
-  double Number(const std::string& key) const {
-    const std::string& text = file_.Metadata(key, name_);
+  double Number(const std::string& key) const { return NumberOf(key, file_.Metadata(key, name_)); }
+  double NumberOf(const std::string& key, std::string_view text) const {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
@@ -80,6 +86,21 @@ class Reader {
   const std::string& name_;
 };
 
+void StorePolynomial(const FeaturePlan& plan, io::Safetensors& file) {
+  const kernels::FeatureConstants& constants = features::ConstantsOf(plan);
+  if (!constants.map().row.coefficients.empty()) return;  // the map's name says it
+  const kernels::PolynomialShape& shape = constants.polynomial();
+  file.metadata["coefficients"] = fmt::format("{}", fmt::join(shape.coefficients, ","));
+  file.metadata["features"] = std::to_string(plan.options().features);
+  file.metadata["rotate"] = plan.options().rotate ? "1" : "0";
+  if (!shape.IsRandom()) return;
+  std::vector<double> table;
+  for (const std::vector<int32_t>& numbers : constants.tables())
+    table.insert(table.end(), numbers.begin(), numbers.end());
+  file.Add("table", {static_cast<int64_t>(constants.tables().size()), shape.table_size},
+           std::move(table));
+}
+
 }  // namespace
 
 void AttentionState::Save(const std::string& path) const {
@@ -94,6 +115,8 @@ void AttentionState::Save(const std::string& path) const {
                    {"scale", fmt::format("{}", state.scale)},
                    {"begin", std::to_string(state.begin)},
                    {"end", std::to_string(state.end)}};
+  if (constants.least_denominator() != 0)
+    file.metadata["least_denominator"] = fmt::format("{}", constants.least_denominator());
   if (constants.HasOmega()) {
     std::vector<double> omega, oprf_a;
     for (int64_t entry = 0; entry < constants.entries(); ++entry) {
@@ -105,6 +128,7 @@ void AttentionState::Save(const std::string& path) const {
     file.Add("oprf_a", {constants.entries()}, std::move(oprf_a));
   } else {
     file.metadata["dim"] = std::to_string(plan.dim());
+    StorePolynomial(plan, file);
   }
   attention::StoreState(state, "", file);
   if (!state.key_mean.empty()) {
@@ -117,12 +141,41 @@ void AttentionState::Save(const std::string& path) const {
 
 namespace {
 
+// The plan of a map without ω: its polynomial, with the tables stored there.
+FeaturePlan ReadPolynomial(const Reader& read, const kernels::MapEntry& map, FeatureOptions options,
+                           int64_t heads) {
+  const int64_t dim = read.Count("dim", FeaturePlan::kMaxDim);
+  if (!map.row.coefficients.empty()) return FeaturePlan::Draw(options, heads, dim, 0);
+  for (const std::string_view number : SplitAt(read.Text("coefficients"), ','))
+    options.coefficients.push_back(read.NumberOf("coefficients", number));
+  options.features = read.Count("features", FeaturePlan::kMaxFeatures);
+  options.rotate = read.Count("rotate", 1) == 1;
+  features::CheckPolynomial(options, map, dim);
+  const kernels::PolynomialShape shape = features::ShapeOf(options, map, dim);
+  std::vector<std::vector<int32_t>> tables;
+  if (shape.IsRandom()) {
+    const int64_t drawn = read.ShapeOf("table", 2)[0];
+    if (drawn != 1 && drawn != heads)
+      read.Fail(fmt::format("has {} tables for {} heads", drawn, heads));
+    const auto numbers = read.Values("table", {drawn, shape.table_size});
+    for (int64_t head = 0; head < drawn; ++head) {
+      const auto own = std::span(numbers).subspan(static_cast<size_t>(head * shape.table_size),
+                                                  static_cast<size_t>(shape.table_size));
+      if (!features::IsTable(shape, map.row.layout, own))
+        read.Fail("tensor 'table' holds numbers that its map cannot have drawn");
+      tables.emplace_back(own.begin(), own.end());
+    }
+  }
+  return features::PlanWithTables(options, heads, dim, std::move(tables));
+}
+
 // The plan of a file: its map with the ω stored there.
 FeaturePlan ReadPlan(const Reader& read, int64_t heads) {
   FeatureOptions options{.map = read.Text("map")};
+  if (read.HasText("least_denominator"))
+    options.least_denominator = read.Number("least_denominator");
   const kernels::MapEntry* map = kernels::FindMap(options.map);
-  if (map != nullptr && map->IsRowMap())
-    return FeaturePlan::Draw(options, heads, read.Count("dim", FeaturePlan::kMaxDim), 0);
+  if (map != nullptr && map->IsRowMap()) return ReadPolynomial(read, *map, options, heads);
   const auto shape = read.ShapeOf("omega", 3);
   const int64_t drawn = shape[0];
   if (drawn != 1 && drawn != heads)

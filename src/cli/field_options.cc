@@ -16,6 +16,7 @@ std::string Placeholder(const Field& field) {
   if (const auto* name = std::get_if<NameField>(&field.value))
     return ChoicePlaceholder(name->names);
   if (const auto* text = std::get_if<TextField>(&field.value)) return std::string(text->holds);
+  if (std::holds_alternative<NumbersField>(field.value)) return "X,X,…";
   return std::holds_alternative<IntegerField>(field.value) ||
                  std::holds_alternative<EntryField>(field.value)
              ? "N"
@@ -47,9 +48,9 @@ void FieldOptions::Add(Options& options, const std::string& heading,
         .Placeholder(Placeholder(field))
         .Default(std::ranges::find(of_preset, field.key) != of_preset.end()
                      ? fmt::format("the preset's; {} of tiny", shown.dump())
-                 : shown.is_string() ? shown.get<std::string>()
-                 : shown.is_null()   ? ""
-                                     : shown.dump());
+                 : shown.is_string()                ? shown.get<std::string>()
+                 : shown.is_null() || shown.empty() ? ""
+                                                    : shown.dump());
   }
   options.Heading(before);
 }

@@ -6,6 +6,7 @@
 
 #include "core/error_text.h"
 #include "core/json.h"
+#include "core/split.h"
 
 namespace favor {
 namespace {
@@ -43,6 +44,19 @@ class Reader {
   void operator()(const SharedNumberField& field) const {
     field.value->clear();
     if (!json_.is_null()) *field.value = {Number(field.least, field.most)};
+  }
+  void operator()(const NumbersField& field) const {
+    const std::string expected =
+        fmt::format("numbers from {} to {}, separated by commas", field.least, field.most);
+    if (!json_.is_array()) Fail(expected);
+    std::vector<double> numbers;
+    for (const Json& number : json_) {
+      if (!number.is_number() ||
+          !(number.get<double>() >= field.least && number.get<double>() <= field.most))
+        Fail(expected);
+      numbers.push_back(number.get<double>());
+    }
+    *field.value = std::move(numbers);
   }
   void operator()(const ChoiceField& field) const {
     *field.value = static_cast<uint8_t>(Place(field.names));
@@ -93,6 +107,14 @@ Json ParseOption(const std::string& text, bool number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = error == std::errc() && end == text.data() + text.size();
   return number && whole && std::isfinite(value) ? Json(value) : Json(text);
+}
+
+// "1,.5" as an array; what is not a number stays a text in it.
+Json ParseNumbers(const std::string& text) {
+  Json numbers = Json::array();
+  for (const std::string_view part : SplitAt(text, ','))
+    numbers.push_back(ParseOption(std::string(part), /*number=*/true));
+  return numbers;
 }
 
 }  // namespace
@@ -161,7 +183,9 @@ void FieldFromText(std::string_view who, const std::string& text, const Field& f
                       std::holds_alternative<OptionalNumberField>(field.value) ||
                       std::holds_alternative<SharedNumberField>(field.value);
   const bool flag = std::holds_alternative<FlagField>(field.value);
-  const Json json = number || flag ? ParseOption(text, number) : Json(text);
+  const Json json = std::holds_alternative<NumbersField>(field.value) ? ParseNumbers(text)
+                    : number || flag                                  ? ParseOption(text, number)
+                                                                      : Json(text);
   std::visit(Reader(std::string(who), Quoted(text), json), field.value);
 }
 

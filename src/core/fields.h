@@ -40,6 +40,10 @@ struct SharedNumberField {  // in place of one for each head; null: a default
   std::vector<double>* value;
   double least, most;
 };
+struct NumbersField {  // any number of them; on a command line separated by commas
+  std::vector<double>* value;
+  double least, most;
+};
 struct ChoiceField {  // a value of an enum, text by its name
   uint8_t* value;
   std::span<const std::string_view> names;
@@ -66,7 +70,7 @@ struct Field {
   std::string_view key;  // "kv_heads"; the option is --kv-heads
   std::string_view help;
   std::variant<IntegerField, EntryField, NumberField, OptionalNumberField, SharedNumberField,
-               ChoiceField, NameField, FlagField, TextField>
+               NumbersField, ChoiceField, NameField, FlagField, TextField>
       value;
   // Written only if it is not the default, so that older versions of favor read the files of those
   // who do not use it.

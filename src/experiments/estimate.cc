@@ -46,19 +46,18 @@ VectorPair GenericPair(int64_t dim, double norm, double angle, uint64_t seed) {
 std::vector<double> DrawEstimates(const FeatureOptions& options, const VectorPair& pair,
                                   const Draws& draws, const Context& context) {
   const auto dim = static_cast<int64_t>(pair.x.size());
-  Tensor rows({2, dim}, DataType::kF64);
-  std::copy(pair.x.begin(), pair.x.end(), rows.Data<double>());
-  std::copy(pair.y.begin(), pair.y.end(), rows.Data<double>() + dim);
+  const ConstView x(pair.x.data(), {1, dim}), y(pair.y.data(), {1, dim});
   const Context serial({.threads = 1});
   std::vector<double> estimates(static_cast<size_t>(draws.count));
   ParallelForBlocks(context, draws.count, kDrawsPerTask, [&](int64_t begin, int64_t end) {
     for (int64_t redraw = begin; redraw < end; ++redraw) {
       const auto plan = FeaturePlan::Draw(options, 1, dim, context.seed(),
                                           (draws.figure << 32) + static_cast<uint64_t>(redraw));
-      const Tensor phi = Features(plan, rows, serial);
-      const double* values = phi.Data<double>();
+      const Tensor phi_x = Features(plan, x, serial),
+                   phi_y = Features(plan, y, serial, FeatureRole::kKey);
       double dot = 0;
-      for (int64_t r = 0; r < plan.width(); ++r) dot += values[r] * values[plan.width() + r];
+      for (int64_t r = 0; r < plan.width(); ++r)
+        dot += phi_x.Data<double>()[r] * phi_y.Data<double>()[r];
       estimates[static_cast<size_t>(redraw)] = dot;
     }
   });

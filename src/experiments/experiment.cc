@@ -10,6 +10,15 @@ namespace favor::experiments {
 #include "experiments.inc"
 #undef FAVOR_ENTRY
 
+double GivenPoint::At(std::string_view name, double standard) const {
+  const auto at = values.find(name);
+  return at == values.end() ? standard : at->second;
+}
+
+int64_t GivenPoint::WholeAt(std::string_view name, int64_t standard) const {
+  return static_cast<int64_t>(At(name, static_cast<double>(standard)));
+}
+
 OptionValues Experiment::StandardValues() const {
   OptionValues values;
   for (const ExperimentOption& option : options) values.emplace(option.name, option.standard);

@@ -47,6 +47,24 @@ struct ExperimentOption {
 };
 using OptionValues = std::map<std::string, std::vector<int64_t>, std::less<>>;  // by name
 
+// A number of one point of an experiment's sweeps. If some are given, by options of `favor lab`,
+// that point is measured instead of the sweeps. Experiments may share a name.
+struct PointParameter {
+  std::string_view name;  // "a1", given as --a1
+  std::string_view help;
+  double least, most;
+  bool whole = false;  // a whole number
+};
+struct GivenPoint {
+  std::map<std::string, double, std::less<>> values;  // by name
+  // Values that break a rule of the paper are measured all the same, as the experiment says.
+  bool allow = false;
+
+  bool empty() const { return values.empty(); }
+  double At(std::string_view name, double standard) const;
+  int64_t WholeAt(std::string_view name, int64_t standard) const;
+};
+
 struct ExperimentRun {
   const Context& context;
   Scale scale = Scale::kFull;
@@ -55,6 +73,7 @@ struct ExperimentRun {
   reports::Report& report;
   Json& results;                   // figures for programs: becomes results.json
   OptionValues options = {};       // one entry for each of the experiment's options
+  GivenPoint point = {};           // empty: the experiment's sweeps
   std::vector<Claim> claims = {};  // filled by the experiment, in the order of the text
 };
 
@@ -66,6 +85,8 @@ struct Experiment {
   ByScale<double> seconds;  // what it takes on two cores, roughly
   void (*run)(ExperimentRun& run);
   std::vector<ExperimentOption> options = {};
+  std::vector<PointParameter> parameters = {};
+  bool has_rules = false;  // points may break a rule: --allow measures them all the same
 
   OptionValues StandardValues() const;
 };

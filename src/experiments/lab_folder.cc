@@ -111,6 +111,8 @@ std::string LabSettings::Command() const {
     if (values != standard.at(name))
       command += fmt::format(" --{} {}", name, fmt::join(values, ","));
   }
+  for (const auto& [name, value] : point.values) command += fmt::format(" --{} {}", name, value);
+  if (point.allow) command += " --allow";
   return command;
 }
 
@@ -121,6 +123,9 @@ Json LabSettings::ToJson() const {
                {"draws", draws},
                {"seed", seed}};
   for (const auto& [name, values] : options) json["options"][name] = values;
+  // Even if none is given: sweeps are other results than a point.
+  if (!experiment.parameters.empty())
+    json["point"] = {{"values", point.values}, {"allow", point.allow}};
   return json;
 }
 
@@ -185,7 +190,8 @@ LabResult LabFolder::Run(const LabSettings& settings, const Context& context, bo
                     .quiet = quiet,
                     .report = report,
                     .results = result.results,
-                    .options = settings.options};
+                    .options = settings.options,
+                    .point = settings.point};
   const Stopwatch watch;
   experiment.run(run);
   result.results["claims"] = ClaimsJson(run.claims);

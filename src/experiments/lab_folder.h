@@ -22,6 +22,7 @@ struct LabSettings {
   int64_t draws = 0;
   OptionValues options;
   uint64_t seed = 0;
+  GivenPoint point = {};
 
   std::string Command() const;  // the command line that repeats it
   Json ToJson() const;

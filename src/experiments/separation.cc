@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <set>
 
 #include "core/error_text.h"
 #include "core/parallel.h"
-#include "favor/attention.h"
 #include "favor/error.h"
 
 namespace favor::experiments {
@@ -16,18 +15,57 @@ namespace {
 
 constexpr int64_t kTrialsPerTask = 16;
 
-void CheckMultiple(int64_t tokens, int64_t dim, int64_t less) {
-  const int64_t group = dim - less;
-  if (group < 1 || tokens < group || tokens % group != 0)
+// The rows of the identity that d columns leave: d less those of other columns.
+int64_t GroupsOf(int64_t tokens, int64_t dim, int64_t less, Stack stack) {
+  const int64_t groups = dim - less;
+  if (groups < 1 || tokens < 2)
     Throw(ErrorCode::kInvalidOption, "separation",
-          "given n = {} and d = {}, expected n to be a multiple of d − {}", tokens, dim, less);
+          "given n = {} and d = {}, expected n ≥ 2 and d ≥ {}", tokens, dim, less + 1);
+  if (stack == Stack::kWhole && tokens % groups != 0)
+    Throw(ErrorCode::kInvalidOption, "separation",
+          "given n = {} and d = {}, expected n to be a multiple of d − {}; --allow cuts off the "
+          "last copy of the identity",
+          tokens, dim, less);
+  return groups;
 }
 
-// Adds a token that occurs `count` times.
-double* Add(int64_t count, Tokens& tokens) {
-  tokens.counts.push_back(count);
+Tokens NoTokens(int64_t dim) {
+  return {.rows = {.columns = dim, .values = {}}, .order = {}, .counts = {}};
+}
+
+// Adds a kind of tokens; it has none yet.
+double* AddKind(Tokens& tokens) {
+  tokens.counts.push_back(0);
   tokens.rows.values.resize(tokens.rows.values.size() + static_cast<size_t>(tokens.rows.columns));
   return tokens.rows[tokens.rows.size() - 1];
+}
+
+void AddToken(int64_t kind, Tokens& tokens) {
+  tokens.order.push_back(kind);
+  ++tokens.counts[static_cast<size_t>(kind)];
+}
+
+// n tokens in groups that take turns, and one special token among them.
+struct GroupShape {
+  int64_t tokens, dim, groups, special;
+};
+// The kind of the special token is the first, then come those of the groups. `make` fills the row
+// of a kind.
+template <class Make>
+Tokens GroupedTokens(const GroupShape& shape, const Make& make) {
+  const auto& [n, dim, groups, special] = shape;
+  Tokens tokens = NoTokens(dim);
+  make(AddKind(tokens), special % groups, true);
+  std::vector<int64_t> kinds(static_cast<size_t>(groups), -1);  // of the groups
+  for (int64_t group = 0; group < std::min(groups, n); ++group) {
+    const int64_t size = (n - group + groups - 1) / groups;
+    if (size == 1 && group == special % groups) continue;  // there is no other token in its group
+    make(AddKind(tokens), group, false);
+    kinds[static_cast<size_t>(group)] = tokens.rows.size() - 1;
+  }
+  for (int64_t j = 0; j < n; ++j)
+    AddToken(j == special ? 0 : kinds[static_cast<size_t>(j % groups)], tokens);
+  return tokens;
 }
 
 double Product(const double* a, const double* b, int64_t dim, Between between) {
@@ -38,41 +76,6 @@ double Product(const double* a, const double* b, int64_t dim, Between between) {
     sum_b += b[i];
   }
   return between == Between::kIdentity ? dot : sum_a * sum_b;
-}
-
-// Every token as f32, for Attend; rows of one number, their sum, if X is of ones: then the logit is
-// the product of two numbers.
-Tensor AsTensor(const Rows& rows, const std::vector<int64_t>& counts, Between between,
-                double factor) {
-  const int64_t columns = rows.columns, width = between == Between::kIdentity ? columns : 1;
-  const int64_t length = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-  Tensor tensor({length, width});
-  float* out = tensor.Data<float>();
-  for (int64_t row = 0; row < rows.size(); ++row) {
-    const double* values = rows[row];
-    for (int64_t time = 0; time < counts[static_cast<size_t>(row)]; ++time) {
-      if (width == columns) {
-        for (int64_t i = 0; i < columns; ++i) *out++ = static_cast<float>(factor * values[i]);
-      } else {
-        double sum = 0;
-        for (int64_t i = 0; i < columns; ++i) sum += values[i];
-        *out++ = static_cast<float>(factor * sum);
-      }
-    }
-  }
-  return tensor;
-}
-
-Rows Call(const TokenData& data, Between between, double gain, const AttentionOptions& options,
-          const Context& context) {
-  const Tensor q = AsTensor(data.queries.rows, data.queries.counts, between, gain),
-               k = AsTensor(data.keys.rows, data.keys.counts, between, 1 / gain),
-               v = AsTensor(data.values, data.keys.counts, Between::kIdentity, 1);
-  const Tensor out = Attend(q, k, v, options, context);
-  Rows outputs{.columns = data.values.columns, .values = {}};
-  for (int64_t i = 0; i < out.shape().Elements(); ++i)
-    outputs.values.push_back(static_cast<double>(out.Data<float>()[i]));
-  return outputs;
 }
 
 Events Judge(const std::array<bool, 4>& fired) {
@@ -102,44 +105,34 @@ Events& Events::operator+=(const Events& other) {
   return *this;
 }
 
-TokenData SelfTokens(const SelfParameters& parameters) {
-  const auto& [n, d, a, b, c] = parameters;
-  CheckMultiple(n, d, 2);
-  const double root = std::sqrt(std::log(static_cast<double>(n)));
-  const int64_t groups = d - 2, times = n / groups;
-  Tokens tokens{.rows = {.columns = d, .values = {}}, .counts = {}};
-  const auto add = [&, first_column = a, b = b, c = c, d = d](int64_t count, int64_t group,
-                                                              bool special) {
-    double* row = Add(count, tokens);
-    row[0] = special ? first_column * root : 0;
-    row[1 + group] = b * root;
-    row[d - 1] = c * root;
-  };
-  add(1, 0, true);
-  if (times > 1) add(times - 1, 0, false);
-  for (int64_t group = 1; group < groups; ++group) add(times, group, false);
+TokenData SelfTokens(const SelfParameters& p) {
+  const int64_t groups = GroupsOf(p.tokens, p.dim, 2, p.stack);
+  const double root = std::sqrt(std::log(static_cast<double>(p.tokens)));
+  const Tokens tokens = GroupedTokens({p.tokens, p.dim, groups, p.special},
+                                      [&](double* row, int64_t group, bool special) {
+                                        row[0] = special ? p.a * root : 0;
+                                        row[1 + group] = p.b * root;
+                                        row[p.dim - 1] = p.c * root;
+                                      });
   return {.queries = tokens, .keys = tokens, .values = tokens.rows};
 }
 
-TokenData CrossTokens(const CrossParameters& parameters) {
-  const auto& [n, d, a] = parameters;
-  CheckMultiple(n, d, 1);
-  const double log = std::log(static_cast<double>(n));
-  TokenData data{.queries = {.rows = {.columns = d, .values = {}}, .counts = {}},
-                 .keys = {.rows = {.columns = d, .values = {}}, .counts = {}},
-                 .values = {}};
+TokenData CrossTokens(const CrossParameters& p) {
+  const int64_t groups = GroupsOf(p.tokens, p.dim, 1, p.stack);
+  const double log = std::log(static_cast<double>(p.tokens));
+  Tokens queries = NoTokens(p.dim);
   for (const bool special : {true, false}) {
-    double* row = Add(special ? 1 : n - 1, data.queries);
-    row[0] = special ? a * log : 0;
-    std::fill(row + 1, row + d, log);
+    double* row = AddKind(queries);
+    row[0] = special ? p.a * log : 0;
+    std::fill(row + 1, row + p.dim, log);
   }
-  const int64_t groups = d - 1, times = n / groups;
-  double* row = Add(1, data.keys);
-  row[0] = row[1] = 1;
-  if (times > 1) Add(times - 1, data.keys)[1] = 1;
-  for (int64_t group = 1; group < groups; ++group) Add(times, data.keys)[1 + group] = 1;
-  data.values = data.keys.rows;
-  return data;
+  for (int64_t j = 0; j < p.tokens; ++j) AddToken(j == 0 ? 0 : 1, queries);
+  const Tokens keys = GroupedTokens({p.tokens, p.dim, groups, /*special=*/0},
+                                    [](double* row, int64_t group, bool special) {
+                                      row[0] = special ? 1 : 0;
+                                      row[1 + group] = 1;
+                                    });
+  return {.queries = queries, .keys = keys, .values = keys.rows};
 }
 
 TokenData OnSpanOfKeys(const TokenData& data) {
@@ -175,9 +168,10 @@ TokenData OnSpanOfKeys(const TokenData& data) {
     }
     return result;
   };
-  return {.queries = {.rows = in_basis(data.queries.rows), .counts = data.queries.counts},
-          .keys = {.rows = in_basis(centred), .counts = data.keys.counts},
-          .values = data.values};
+  TokenData on_span = data;
+  on_span.queries.rows = in_basis(data.queries.rows);
+  on_span.keys.rows = in_basis(centred);
+  return on_span;
 }
 
 Rows OutputsOf(const TokenData& data, Between between, Weighting weighting) {
@@ -202,16 +196,15 @@ Rows OutputsOf(const TokenData& data, Between between, Weighting weighting) {
   return outputs;
 }
 
-Rows FeatureOutputsOf(const TokenData& data, Between between, const FeatureAttention& attention,
-                      uint64_t redraw, const Context& context) {
-  const int64_t dim = between == Between::kIdentity ? data.keys.rows.columns : 1;
-  const auto plan = FeaturePlan::Draw(attention.features, 1, dim, context.seed(), redraw);
-  return Call(data, between, attention.gain,
-              {.scale = 1, .plan = plan, .center_keys = attention.center_keys}, context);
-}
-
-Rows ExactOutputsOf(const TokenData& data, Between between, const Context& context) {
-  return Call(data, between, 1, {.attention = "exact", .scale = 1}, context);
+Rows Distinct(const Rows& rows) {
+  std::set<std::vector<double>> seen;
+  Rows distinct{.columns = rows.columns, .values = {}};
+  for (int64_t i = 0; i < rows.size(); ++i) {
+    const std::vector<double> row(rows[i], rows[i] + rows.columns);
+    if (seen.insert(row).second)
+      distinct.values.insert(distinct.values.end(), row.begin(), row.end());
+  }
+  return distinct;
 }
 
 bool Fires(const Rows& outputs, const Rows& signs, double threshold) {

@@ -12,7 +12,6 @@
 
 #include "experiments/verdict.h"
 #include "favor/context.h"
-#include "favor/features.h"
 #include "favor/random.h"
 
 namespace favor::experiments {
@@ -30,11 +29,18 @@ struct Rows {
 // Tokens, each kind of them once: equal queries have equal outputs, and equal keys count together.
 struct Tokens {
   Rows rows;
-  std::vector<int64_t> counts;
+  std::vector<int64_t> order;   // the kind of each token, by its place
+  std::vector<int64_t> counts;  // tokens of each kind
 };
 struct TokenData {
   Tokens queries, keys;
   Rows values;  // of the keys
+};
+
+// What to do with a number of tokens that the rows of the identity do not divide.
+enum class Stack : uint8_t {
+  kWhole,  // an error that states the rule
+  kCut,    // the last copy of the identity is cut off after n rows
 };
 
 // n tokens of dim d: the first column is a√ln n at one token and 0 elsewhere, columns 2 … d − 1
@@ -42,6 +48,8 @@ struct TokenData {
 struct SelfParameters {
   int64_t tokens = 200, dim = 22;
   double a = 0, b = 0.2, c = 0.8;
+  int64_t special = 0;  // the place of the one token
+  Stack stack = Stack::kWhole;
 };
 TokenData SelfTokens(const SelfParameters& parameters);
 
@@ -50,6 +58,7 @@ TokenData SelfTokens(const SelfParameters& parameters);
 struct CrossParameters {
   int64_t tokens = 200, dim = 11;
   double a = 0;
+  Stack stack = Stack::kWhole;
 };
 TokenData CrossTokens(const CrossParameters& parameters);
 
@@ -65,17 +74,8 @@ enum class Weighting : uint8_t { kSoftmax, kLinear };
 // Outputs of attention for each kind of query.
 Rows OutputsOf(const TokenData& data, Between between, Weighting weighting);
 
-// The same with random features instead of exponentials, by Attend, of every query.
-struct FeatureAttention {
-  FeatureOptions features;
-  bool center_keys = false;
-  double gain = 1;  // queries times this, keys divided by it: the logits stay
-};
-Rows FeatureOutputsOf(const TokenData& data, Between between, const FeatureAttention& attention,
-                      uint64_t redraw, const Context& context);
-
-// The same with exact attention, by Attend, of every query: what features are compared with.
-Rows ExactOutputsOf(const TokenData& data, Between between, const Context& context);
+// Each row once: a network fires on them as it does on all.
+Rows Distinct(const Rows& rows);
 
 // Whether some output and some column of signs have a product above the threshold.
 bool Fires(const Rows& outputs, const Rows& signs, double threshold);

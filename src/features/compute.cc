@@ -68,7 +68,7 @@ AnyView AsGroups(const AnyView& array) {
 }  // namespace
 
 void FeatureExponents(const FeaturePlan& plan, ConstView x, const Context& context, View exponents,
-                      View factors) {
+                      View factors, FeatureRole role) {
   const Shape shape = CheckedShape(plan, x.shape());
   CheckComputeType(exponents.type());
   CheckArray("exponents", exponents, shape, exponents.type(), x.device());
@@ -83,12 +83,14 @@ void FeatureExponents(const FeaturePlan& plan, ConstView x, const Context& conte
                      .heads = plan.heads(),
                      .x = AsGroups(x),
                      .exponents = AsGroups(exponents),
-                     .factors = AsGroups(factors)},
+                     .factors = AsGroups(factors),
+                     .role = role},
                     context);
 }
 
 void FeatureExponentsBackward(const FeaturePlan& plan, ConstView x, ConstView grad_exponents,
-                              ConstView grad_factors, const Context& context, View grad_x) {
+                              ConstView grad_factors, const Context& context, View grad_x,
+                              FeatureRole role) {
   const Shape shape = CheckedShape(plan, x.shape());
   CheckComputeType(grad_x.type());
   CheckArray("grad_exponents", grad_exponents, shape, grad_x.type(), {});
@@ -104,14 +106,15 @@ void FeatureExponentsBackward(const FeaturePlan& plan, ConstView x, ConstView gr
                              .x = AsGroups(x),
                              .grad_exponents = AsGroups(grad_exponents),
                              .grad_factors = AsGroups(grad_factors),
-                             .grad_x = AsGroups(grad_x)},
+                             .grad_x = AsGroups(grad_x),
+                             .role = role},
                             context);
 }
 
-Tensor Features(const FeaturePlan& plan, ConstView x, const Context& context) {
+Tensor Features(const FeaturePlan& plan, ConstView x, const Context& context, FeatureRole role) {
   const Shape shape = CheckedShape(plan, x.shape());
   Tensor phi(shape, DataType::kF64), factors(shape, DataType::kF64);
-  FeatureExponents(plan, x, context, phi, factors);
+  FeatureExponents(plan, x, context, phi, factors, role);
   double* values = phi.Data<double>();
   const double* g = factors.Data<double>();
   bool finite = true;

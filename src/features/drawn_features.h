@@ -12,12 +12,8 @@
 namespace favor::features {
 
 struct DrawnFeatures {
-  DrawnFeatures(const FeatureOptions& drawn_with, int64_t plan_heads, int64_t dim, double epsilon,
-                std::vector<kernels::Omega> omega, std::vector<double> oprf_a,
-                const kernels::MapEntry& map)
-      : options(drawn_with),
-        heads(plan_heads),
-        constants(map, dim, epsilon, std::move(omega), std::move(oprf_a)) {}
+  DrawnFeatures(const FeatureOptions& drawn_with, int64_t plan_heads, kernels::FeatureParts parts)
+      : options(drawn_with), heads(plan_heads), constants(std::move(parts)) {}
 
   FeatureOptions options;
   int64_t heads;
@@ -26,6 +22,14 @@ struct DrawnFeatures {
   uint64_t seed = 0, redraw = 0;                // what the draw depended on
   kernels::FeatureConstants constants;
 };
+
+// A plan of a row map with given tables, as DrawTable makes them: one for each head or one for all;
+// none for a map that draws nothing.
+FeaturePlan PlanWithTables(const FeatureOptions& options, int64_t heads, int64_t dim,
+                           std::vector<std::vector<int32_t>> tables);
+
+// Columns of φ of a plan with these options; 0 if there is no such map.
+int64_t WidthOf(const FeatureOptions& options, int64_t dim);
 
 inline const kernels::FeatureConstants& ConstantsOf(const FeaturePlan& plan) {
   return internal::Inside(plan).constants;

@@ -1,5 +1,7 @@
 #include "features/option_fields.h"
 
+#include "kernels/polynomial_shape.h"
+
 namespace favor::features {
 namespace {
 
@@ -27,7 +29,9 @@ std::vector<Field> OptionFields(FeatureOptions& o) {
        NameField{&o.map, MapNames()}},
       {"projection", "How ω is drawn (favor info lists the ways)",
        NameField{&o.projection, ProjectionNames()}},
-      {"features", "Number m of rows of ω; maps in two parts have 2m features",
+      {"features",
+       "Number m of rows of ω; maps in two parts have 2m features. Of poly-sum and poly-sketch: "
+       "random columns in all",
        IntegerField{&o.features, 1, FeaturePlan::kMaxFeatures}},
       {"omega_norm", "Lengths of ω's rows; map: what the map needs", Choice(o.omega_norm)},
       {"shared_omega", "One ω for all heads", FlagField{&o.shared_omega}},
@@ -35,6 +39,16 @@ std::vector<Field> OptionFields(FeatureOptions& o) {
        OptionalNumberField{&o.kernel_epsilon, 0, 1e6}},
       {"oprf_a", "The constant A < 1/8 of the map oprf, the same for queries and keys",
        SharedNumberField{&o.oprf_a, -1e6, 0.125}},
+      {"degree", "Kernel (x·y)^degree of the maps poly-exact, poly-sum and poly-sketch",
+       IntegerField{&o.degree, 1, kernels::kMaxPolynomialDegree}, /*sparse=*/true},
+      {"coefficients", "Kernel Σ c_k·(x·y)^k of these maps instead, as c_0,c_1,…",
+       NumbersField{&o.coefficients, -1e6, 1e6}, /*sparse=*/true},
+      {"rotate", "Rotate rows at random before poly-sum, for sparse ones", FlagField{&o.rotate},
+       /*sparse=*/true},
+      {"least_denominator",
+       "Signed maps: rows of attention whose denominator is smaller are 0, like those whose "
+       "denominator is not positive",
+       NumberField{&o.least_denominator, 0, 1e30}, /*sparse=*/true},
   };
 }
 

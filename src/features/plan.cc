@@ -1,10 +1,12 @@
 // From names and options to a plan: every combination is checked here, once.
 #include "features/drawn_features.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "core/error_text.h"
+#include "features/polynomial_tables.h"
 #include "kernels/project.h"
 
 namespace favor {
@@ -61,6 +63,16 @@ double ChooseEpsilon(const FeatureOptions& options, const MapTraits& traits) {
   return epsilon;
 }
 
+double ChooseLeastDenominator(const FeatureOptions& options, const MapTraits& traits) {
+  const double least = options.least_denominator;
+  if (least != 0 && traits.info.nonnegative)
+    Throw(ErrorCode::kInvalidOption, "least denominator",
+          "given {}, but the denominators of the map '{}' do not vanish", least, traits.info.name);
+  if (!(least >= 0 && least <= 1e30))
+    Throw(ErrorCode::kInvalidOption, "least denominator", "given {}, expected 0 to 1e30", least);
+  return least;
+}
+
 // A per head; the default assumes queries and keys of unit variance scaled by d^(−1/4): mean ‖x+y‖²
 // = 2√d.
 double ChooseOprfA(const FeatureOptions& options, const MapTraits& traits, int64_t heads,
@@ -86,7 +98,8 @@ double ChooseOprfA(const FeatureOptions& options, const MapTraits& traits, int64
   return a;
 }
 
-// Checks what does not depend on ω and makes the constants with make_omega(head, norm).
+// Checks what does not depend on ω and makes the constants of a map with ω by make_omega(head,
+// norm).
 template <class MakeOmega>
 std::shared_ptr<DrawnFeatures> Make(const FeatureOptions& options, int64_t heads, int64_t dim,
                                     bool one_omega, const MakeOmega& make_omega) {
@@ -99,10 +112,36 @@ std::shared_ptr<DrawnFeatures> Make(const FeatureOptions& options, int64_t heads
   std::vector<double> oprf_a;
   for (int64_t head = 0; head < (one_entry ? 1 : heads); ++head) {
     oprf_a.push_back(ChooseOprfA(options, traits, heads, head, dim));
-    if (!map.IsRowMap() && (head == 0 || !one_omega)) omega.push_back(make_omega(head, norm));
+    if (head == 0 || !one_omega) omega.push_back(make_omega(head, norm));
   }
-  auto drawn = std::make_shared<DrawnFeatures>(options, heads, dim, epsilon, std::move(omega),
-                                               std::move(oprf_a), map);
+  auto drawn = std::make_shared<DrawnFeatures>(
+      options, heads,
+      kernels::FeatureParts{.map = map,
+                            .dim = dim,
+                            .epsilon = epsilon,
+                            .least_denominator = ChooseLeastDenominator(options, traits),
+                            .oprf_a = std::move(oprf_a),
+                            .omega = std::move(omega)});
+  drawn->norm = norm;
+  return drawn;
+}
+
+// The same for a row map with its tables: one for each head, one for all, or none.
+std::shared_ptr<DrawnFeatures> MakeRowMap(const FeatureOptions& options, int64_t heads, int64_t dim,
+                                          std::vector<std::vector<int32_t>> tables) {
+  const MapEntry& map = FindMapOrThrow(options.map);
+  const OmegaNorm norm = ChooseNorm(options, *map.traits);
+  std::vector<double> oprf_a(tables.empty() ? 1 : tables.size(),
+                             ChooseOprfA(options, *map.traits, heads, 0, dim));
+  auto drawn = std::make_shared<DrawnFeatures>(
+      options, heads,
+      kernels::FeatureParts{.map = map,
+                            .dim = dim,
+                            .epsilon = ChooseEpsilon(options, *map.traits),
+                            .least_denominator = ChooseLeastDenominator(options, *map.traits),
+                            .oprf_a = std::move(oprf_a),
+                            .polynomial = features::ShapeOf(options, map, dim),
+                            .tables = std::move(tables)});
   drawn->norm = norm;
   return drawn;
 }
@@ -111,8 +150,10 @@ std::shared_ptr<DrawnFeatures> Make(const FeatureOptions& options, int64_t heads
 double FeatureDot(const HeadFeatures& head, std::span<const double> x, std::span<const double> y) {
   const auto width = static_cast<size_t>(head.width);
   std::vector<double> exponents_x(width), exponents_y(width), factors_x(width), factors_y(width);
-  kernels::reference::FeaturesOf(head, x.data(), exponents_x.data(), factors_x.data());
-  kernels::reference::FeaturesOf(head, y.data(), exponents_y.data(), factors_y.data());
+  kernels::reference::FeaturesOf(head, FeatureRole::kQuery, x.data(), exponents_x.data(),
+                                 factors_x.data());
+  kernels::reference::FeaturesOf(head, FeatureRole::kKey, y.data(), exponents_y.data(),
+                                 factors_y.data());
   double sum = 0;
   for (size_t r = 0; r < width; ++r) {
     sum += std::exp(exponents_x[r] + exponents_y[r] + 2 * head.log_normalizer) * factors_x[r] *
@@ -121,15 +162,19 @@ double FeatureDot(const HeadFeatures& head, std::span<const double> x, std::span
   return sum;
 }
 
-kernels::Moments TheoryOf(const DrawnFeatures& drawn, std::span<const double> x,
-                          std::span<const double> y) {
-  const HeadFeatures head = drawn.constants.Head(0);
+kernels::Pair PairOf(std::span<const double> x, std::span<const double> y) {
   kernels::Pair pair{};
   for (size_t i = 0; i < x.size(); ++i) {
     pair.xx += x[i] * x[i];
     pair.yy += y[i] * y[i];
     pair.xy += x[i] * y[i];
+    pair.squares += x[i] * x[i] * y[i] * y[i];
   }
+  return pair;
+}
+
+kernels::Moments TheoryOf(const DrawnFeatures& drawn, const kernels::Pair& pair) {
+  const HeadFeatures head = drawn.constants.Head(0);
   return head.map->theory(pair, {.dim = head.dim,
                                  .omega_dim = drawn.projection->omega_dim(head.dim),
                                  .norm = drawn.norm,
@@ -139,7 +184,22 @@ kernels::Moments TheoryOf(const DrawnFeatures& drawn, std::span<const double> x,
 
 // Whether φ(x)·φ(y) is the kernel itself because nothing is drawn.
 bool IsExact(const DrawnFeatures& drawn) {
-  return !drawn.constants.HasOmega() || !drawn.projection->random;
+  return drawn.constants.HasOmega() && !drawn.projection->random;
+}
+
+// Degrees are drawn independently of each other: their errors add up.
+std::optional<double> PolynomialMse(const kernels::FeatureConstants& constants,
+                                    const kernels::Pair& pair) {
+  const kernels::PolynomialShape& shape = constants.polynomial();
+  double sum = 0;
+  for (const kernels::PolynomialBlock& block : shape.blocks) {
+    if (block.table < 0) continue;
+    const auto mse = constants.map().row.unit_mse(pair, block.degree, block.columns, shape.dim,
+                                                  shape.rotation >= 0);
+    if (!mse) return std::nullopt;
+    sum += block.coefficient * block.coefficient * *mse;
+  }
+  return std::max(sum, 0.0);  // differences that round below 0
 }
 
 void CheckPair(int64_t dim, std::span<const double> x, std::span<const double> y) {
@@ -171,15 +231,11 @@ FeaturePlan FeaturePlan::Draw(const FeatureOptions& options, int64_t heads, int6
   CheckRange("heads", heads, kMaxHeads);
   CheckRange("dim", dim, kMaxDim);
   CheckRange("features", options.features, kMaxFeatures);
+  features::CheckPolynomial(options, map, dim);
   if (!projection.random && !traits.may_skip_projection && !map.IsRowMap()) {
     Throw(ErrorCode::kInvalidOption, "projection",
           "given '{}', but the map '{}' needs a random one", projection.info.name,
           traits.info.name);
-  }
-  if (map.IsRowMap() && map.row.width(dim) > kMaxRowWidth) {
-    Throw(ErrorCode::kInvalidOption, "dim",
-          "given {} for the map '{}', which makes {} features of it, expected at most {}", dim,
-          traits.info.name, map.row.width(dim), kMaxRowWidth);
   }
   const int64_t drawn_heads = options.shared_omega ? 1 : heads;
   if (options.features > kMaxOmegaElements / (dim * drawn_heads)) {
@@ -188,7 +244,19 @@ FeaturePlan FeaturePlan::Draw(const FeatureOptions& options, int64_t heads, int6
           drawn_heads, dim);
   }
   const RandomStream stream = RandomStream(seed, "omega").Child(redraw);
-  const bool one_omega = options.shared_omega || heads == 1 || !projection.random || map.IsRowMap();
+  if (map.IsRowMap()) {
+    const kernels::PolynomialShape shape = features::ShapeOf(options, map, dim);
+    std::vector<std::vector<int32_t>> tables;
+    for (int64_t head = 0; shape.IsRandom() && head < drawn_heads; ++head)
+      tables.push_back(
+          features::DrawTable(shape, map.row.layout, stream.Child(static_cast<uint64_t>(head))));
+    const std::shared_ptr<DrawnFeatures> drawn = MakeRowMap(options, heads, dim, std::move(tables));
+    drawn->projection = &projection;
+    drawn->seed = seed;
+    drawn->redraw = redraw;
+    return FeaturePlan(drawn);
+  }
+  const bool one_omega = options.shared_omega || heads == 1 || !projection.random;
   auto drawn = Make(options, heads, dim, one_omega, [&](int64_t head, OmegaNorm norm) {
     return projection.draw({.features = options.features,
                             .dim = dim,
@@ -201,11 +269,32 @@ FeaturePlan FeaturePlan::Draw(const FeatureOptions& options, int64_t heads, int6
   return FeaturePlan(std::move(drawn));
 }
 
+namespace features {
+
+FeaturePlan PlanWithTables(const FeatureOptions& options, int64_t heads, int64_t dim,
+                           std::vector<std::vector<int32_t>> tables) {
+  return internal::Access::Make<FeaturePlan>(
+      std::shared_ptr<const DrawnFeatures>(MakeRowMap(options, heads, dim, std::move(tables))));
+}
+
+int64_t WidthOf(const FeatureOptions& options, int64_t dim) {
+  const MapEntry* map = kernels::FindMap(options.map);
+  if (map == nullptr) return 0;
+  if (!map->IsRowMap()) return options.features * map->traits->info.parts;
+  CheckPolynomial(options, *map, dim);
+  return ShapeOf(options, *map, dim).width;
+}
+
+}  // namespace features
+
 FeaturePlan FeaturePlan::WithOmega(const FeatureOptions& options, int64_t heads, ConstView omega) {
   CheckRange("heads", heads, kMaxHeads);
-  if (FindMapOrThrow(options.map).IsRowMap())
+  if (const MapEntry& map = FindMapOrThrow(options.map); !map.IsRowMap()) {
+    features::CheckPolynomial(options, map, omega.rank() == 0 ? 1 : omega.size(omega.rank() - 1));
+  } else {
     Throw(ErrorCode::kInvalidOption, "omega", "given for the map '{}', which has none",
           options.map);
+  }
   if (omega.rank() != 2 && omega.rank() != 3) {
     Throw(ErrorCode::kInvalidData, "omega",
           "given shape {}, expected [features, dim] or [heads, features, dim]",
@@ -267,25 +356,37 @@ Tensor FeaturePlan::Omega() const {
 std::optional<double> FeaturePlan::Kernel(std::span<const double> x,
                                           std::span<const double> y) const {
   CheckPair(dim(), x, y);
+  const kernels::Pair pair = PairOf(x, y);
+  if (!impl_->constants.HasOmega()) return impl_->constants.polynomial().Kernel(pair.xy);
   if (impl_->projection == nullptr) return std::nullopt;
   if (IsExact(*impl_)) return FeatureDot(impl_->constants.Head(0), x, y);
-  return TheoryOf(*impl_, x, y).mean;
+  return TheoryOf(*impl_, pair).mean;
 }
 
 std::optional<double> FeaturePlan::ExpectedMse(std::span<const double> x,
                                                std::span<const double> y) const {
   CheckPair(dim(), x, y);
+  const kernels::Pair pair = PairOf(x, y);
+  if (!impl_->constants.HasOmega()) return PolynomialMse(impl_->constants, pair);
   if (impl_->projection == nullptr) return std::nullopt;
   if (IsExact(*impl_)) return 0.0;
   // Var = (E X² − F²)/m + P(E X₁X₂ − F²)/m² with P ordered pairs of rows inside blocks.
   const auto pairs = impl_->projection->haar_pairs(features(), dim());
-  const kernels::Moments moments = TheoryOf(*impl_, x, y);
+  const kernels::Moments moments = TheoryOf(*impl_, pair);
   if (!pairs || !moments.mean || !moments.second || (*pairs > 0 && !moments.cross))
     return std::nullopt;
   const auto m = static_cast<double>(features());
   const double square = *moments.mean * *moments.mean;
   const double coupling = *pairs > 0 ? *pairs * (*moments.cross - square) / (m * m) : 0;
   return (*moments.second - square) / m + coupling;
+}
+
+std::optional<double> FeaturePlan::ErrorProbability(std::span<const double> x,
+                                                    std::span<const double> y, double error) const {
+  if (!(error > 0))
+    Throw(ErrorCode::kInvalidOption, "error", "given {}, expected a number above 0", error);
+  const std::optional<double> mse = ExpectedMse(x, y);
+  return mse ? std::optional(std::min(1.0, *mse / (error * error))) : std::nullopt;
 }
 
 }  // namespace favor

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "core/error_text.h"
 #include "favor/error.h"
@@ -162,6 +163,48 @@ Polynomial FitPolynomial(const Function& function, const Interval& interval, int
                                         ? Chebyshev(function, interval, degree)
                                         : LeastSquares(function, interval, degree);
   return {interval, {coefficients.begin(), coefficients.end()}};
+}
+
+// Polynomials that are orthogonal over the values, by Stieltjes's recurrence
+// P_{k+1} = (u − ⟨u P_k, P_k⟩/⟨P_k, P_k⟩) P_k − ⟨P_k, P_k⟩/⟨P_{k−1}, P_{k−1}⟩ P_{k−1}.
+Polynomial FitToValues(const Function& function, std::span<const double> values, int degree) {
+  CheckDegree(degree, Polynomial::kMaxDegree);
+  const auto refuse = [&] {
+    Throw(ErrorCode::kInvalidData, kWho, "given {} values, expected {} different ones or more",
+          values.size(), degree + 1);
+  };
+  if (values.empty() || !std::ranges::all_of(values, [](double t) { return std::isfinite(t); }))
+    refuse();
+  const auto [least, most] = std::ranges::minmax(values);
+  if (least == most) refuse();
+  const Interval interval{least, most};
+  const size_t n = values.size();
+  std::vector<long double> u(n), f(n), before(n), current(n, 1);
+  for (size_t i = 0; i < n; ++i) {
+    u[i] = (values[i] - interval.Middle()) / interval.Half();
+    f[i] = ValueAt(function, values[i]);
+  }
+  Coefficients sum(static_cast<size_t>(degree) + 1), powers_before, powers = {1};
+  long double norm_before = 1;
+  for (int k = 0; k <= degree; ++k) {
+    long double norm = 0, inner = 0, moment = 0;
+    for (size_t i = 0; i < n; ++i) {
+      norm += current[i] * current[i];
+      inner += f[i] * current[i];
+      moment += u[i] * current[i] * current[i];
+    }
+    if (norm <= 1e-24L * norm_before) refuse();  // rounding: the values are roots of P_k
+    Add(powers, inner / norm, sum);
+    const long double mean = moment / norm, ratio = k == 0 ? 0 : norm / norm_before;
+    Coefficients powers_next = TimesU(powers);
+    Add(powers, -mean, powers_next);
+    Add(powers_before, -ratio, powers_next);
+    for (size_t i = 0; i < n; ++i)
+      before[i] = std::exchange(current[i], (u[i] - mean) * current[i] - ratio * before[i]);
+    powers_before = std::exchange(powers, std::move(powers_next));
+    norm_before = norm;
+  }
+  return {interval, {sum.begin(), sum.end()}};
 }
 
 double BernsteinValue(const Function& function, const Interval& interval, int degree, double t) {

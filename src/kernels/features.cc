@@ -18,7 +18,28 @@ std::vector<double> SquaredRowNorms(const Omega& omega) {
   return norms;
 }
 
+// Signs, then a Hadamard matrix: an orthogonal matrix over a power of two of elements, to which
+// rows are padded.
+Omega Rotation(const int32_t* signs, int64_t dim, int64_t padded_dim) {
+  Omega omega{.features = padded_dim, .dim = dim, .padded_dim = padded_dim};
+  omega.stages = {{.factor = OmegaStage::Factor::kSigns},
+                  {.factor = OmegaStage::Factor::kHadamard}};
+  omega.block_parameters.emplace_back(signs, signs + padded_dim);
+  omega.row_scale.assign(static_cast<size_t>(padded_dim),
+                         static_cast<float>(1 / std::sqrt(static_cast<double>(padded_dim))));
+  return omega;
+}
+
 }  // namespace
+
+RowMapTables HeadFeatures::Tables() const {
+  return {.dim = polynomial->dim,
+          .blocks = polynomial->blocks.data(),
+          .block_count = static_cast<int64_t>(polynomial->blocks.size()),
+          .runs = polynomial->runs.data(),
+          .run_count = static_cast<int64_t>(polynomial->runs.size()),
+          .table = table};
+}
 
 void HeadFeatures::SetOprfA(double a) {
   const auto d = static_cast<double>(dim);
@@ -27,17 +48,24 @@ void HeadFeatures::SetOprfA(double a) {
   argument_scale = std::sqrt(1 - 4 * a);
 }
 
-FeatureConstants::FeatureConstants(const MapEntry& map, int64_t dim, double epsilon,
-                                   std::vector<Omega> omega, std::vector<double> oprf_a)
-    : map_(&map),
-      dim_(dim),
-      width_(map.Width(omega.empty() ? 0 : omega[0].features, dim)),
-      epsilon_(epsilon),
-      omega_(std::move(omega)),
-      oprf_a_(std::move(oprf_a)) {
+FeatureConstants::FeatureConstants(FeatureParts parts)
+    : map_(&parts.map),
+      dim_(parts.dim),
+      width_(map_->IsRowMap() ? parts.polynomial.width
+                              : parts.omega[0].features * map_->traits->info.parts),
+      epsilon_(parts.epsilon),
+      least_denominator_(parts.least_denominator),
+      polynomial_(std::move(parts.polynomial)),
+      tables_(std::move(parts.tables)),
+      omega_(std::move(parts.omega)),
+      oprf_a_(std::move(parts.oprf_a)) {
+  if (polynomial_.rotation >= 0) {
+    for (const std::vector<int32_t>& table : tables_)
+      omega_.push_back(Rotation(table.data() + polynomial_.rotation, dim_, polynomial_.dim));
+  }
   for (const Omega& one : omega_) {
     packed_.push_back(std::make_unique<const cpu::PackedOmega>(one));
-    if (map.traits->info.takes_a) squared_norm_.push_back(SquaredRowNorms(one));
+    if (map_->traits->info.takes_a) squared_norm_.push_back(SquaredRowNorms(one));
   }
 }
 FeatureConstants::~FeatureConstants() = default;
@@ -45,10 +73,15 @@ FeatureConstants::~FeatureConstants() = default;
 HeadFeatures FeatureConstants::Head(int64_t head) const {
   const size_t entry = entries() == 1 ? 0 : static_cast<size_t>(head);
   HeadFeatures features{.map = map_, .dim = dim_, .width = width_, .epsilon = epsilon_};
+  if (map_->IsRowMap()) {
+    features.polynomial = &polynomial_;
+    if (!tables_.empty()) features.table = tables_[entry].data();
+  }
   if (omega_.empty()) return features;
   const size_t drawn = omega_.size() == 1 ? 0 : entry;
   features.omega = &omega_[drawn];
   features.packed_omega = packed_[drawn].get();
+  if (map_->IsRowMap()) return features;
   features.log_normalizer = std::log(map_->traits->normalizer) -
                             std::log(static_cast<double>(features.omega->features)) / 2;
   if (map_->traits->info.takes_a) {
@@ -67,22 +100,27 @@ int64_t FeatureConstants::Bytes() const {
       bytes += parameters.size() * sizeof(float);
   }
   for (const auto& norms : squared_norm_) bytes += norms.size() * sizeof(double);
+  for (const auto& table : tables_) bytes += table.size() * sizeof(int32_t);
+  bytes += polynomial_.runs.size() * sizeof(MonomialRun);
   return static_cast<int64_t>(bytes);
 }
 
 bool FeatureConstants::Equals(const FeatureConstants& other) const {
   if (this == &other) return true;
   if (map_ != other.map_ || dim_ != other.dim_ || width_ != other.width_ ||
-      epsilon_ != other.epsilon_ || omega_.empty() != other.omega_.empty())
+      epsilon_ != other.epsilon_ || least_denominator_ != other.least_denominator_ ||
+      polynomial_.coefficients != other.polynomial_.coefficients ||
+      polynomial_.rotation != other.polynomial_.rotation)
     return false;
   // If one has entries for all heads, a single entry of the other stands for each of them.
   const int64_t count = std::max(entries(), other.entries());
   for (int64_t entry = 0; entry < count; ++entry) {
-    const auto a = [entry](const FeatureConstants& constants) {
-      return constants.oprf_a_[constants.entries() == 1 ? 0 : static_cast<size_t>(entry)];
+    const auto index = [entry](const FeatureConstants& constants) {
+      return constants.entries() == 1 ? 0 : static_cast<size_t>(entry);
     };
-    if (a(*this) != a(other)) return false;
-    if (!omega_.empty() &&
+    if (oprf_a_[index(*this)] != other.oprf_a_[index(other)]) return false;
+    if (!tables_.empty() && tables_[index(*this)] != other.tables_[index(other)]) return false;
+    if (HasOmega() &&
         reference::DenseRows(OmegaOf(entry)) != reference::DenseRows(other.OmegaOf(entry)))
       return false;
   }

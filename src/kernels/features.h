@@ -1,5 +1,6 @@
 // Exponents and factors of rows: E_r(x) = e(B ω_r·x) + norm_slope·‖x‖²/2 + A‖ω_r‖² and g_r(x),
-// not stabilised, and their gradients. Row maps make g from the row itself; their E is 0.
+// not stabilised, and their gradients. Row maps make g from the row itself; their E is 0. Columns
+// of a negative coefficient have the other sign for keys.
 #ifndef FAVOR_KERNELS_FEATURES_H_
 #define FAVOR_KERNELS_FEATURES_H_
 
@@ -26,9 +27,11 @@ struct DeviceFeatures;  // cuda/features.cu
 struct HeadFeatures {
   const MapEntry* map;
   int64_t dim, width;            // d, and the columns of φ
-  const Omega* omega = nullptr;  // null: a row map
+  const Omega* omega = nullptr;  // of a row map: the rotation of its rows, or null
   const cpu::PackedOmega* packed_omega = nullptr;
-  const double* squared_norm = nullptr;  // [m], ‖ω_r‖²; oprf only
+  const PolynomialShape* polynomial = nullptr;  // row maps only
+  const int32_t* table = nullptr;               // what a row map draws
+  const double* squared_norm = nullptr;         // [m], ‖ω_r‖²; oprf only
   double epsilon = 0;
   double argument_scale = 1;  // B
   double oprf_a = 0;          // A
@@ -40,34 +43,59 @@ struct HeadFeatures {
   }
   // Changes A, and B and the normaliser with it.
   void SetOprfA(double a);
+
+  RowMapTables Tables() const;
+  // Turns factors into those of a key, or their gradients back.
+  template <class T>
+  void ChangeSigns(FeatureRole role, T* factors) const {
+    if (polynomial == nullptr || role == FeatureRole::kQuery) return;
+    for (const PolynomialBlock& block : polynomial->blocks) {
+      for (int64_t j = 0; block.coefficient < 0 && j < block.columns; ++j)
+        factors[block.first + j] = -factors[block.first + j];
+    }
+  }
+};
+
+// What a FeatureConstants is made of.
+struct FeatureParts {
+  const MapEntry& map;
+  int64_t dim;
+  double epsilon = 0;
+  double least_denominator = 0;  // of attention with these features
+  std::vector<double> oprf_a;    // one for each entry; 0 for all maps but oprf
+  // One ω for each entry, or one for all of them; none for a row map.
+  std::vector<Omega> omega = {};
+  // Row maps only: the polynomial, and one table for each entry if it draws any.
+  PolynomialShape polynomial = {};
+  std::vector<std::vector<int32_t>> tables = {};
 };
 
 // A map with ω and A of every head: a plan keeps them once on the CPU, and once more on each GPU
 // that uses it.
 class FeatureConstants {
  public:
-  // `omega` holds one ω for each entry of `oprf_a`, or one for all of them; none for a row map. A
-  // is 0 for all maps but oprf.
-  FeatureConstants(const MapEntry& map, int64_t dim, double epsilon, std::vector<Omega> omega,
-                   std::vector<double> oprf_a);
+  explicit FeatureConstants(FeatureParts parts);
   ~FeatureConstants();
   FeatureConstants(const FeatureConstants&) = delete;
   FeatureConstants& operator=(const FeatureConstants&) = delete;
 
   const MapEntry& map() const { return *map_; }
   int64_t dim() const { return dim_; }
-  int64_t features() const { return omega_.empty() ? width_ : omega_[0].features; }  // m
+  int64_t features() const { return HasOmega() ? omega_[0].features : width_; }  // m
   int64_t width() const { return width_; }
   double epsilon() const { return epsilon_; }
+  double least_denominator() const { return least_denominator_; }
   // Number of heads with constants of their own: all heads, or 1 that serves all.
   int64_t entries() const { return static_cast<int64_t>(oprf_a_.size()); }
-  bool HasOmega() const { return !omega_.empty(); }
+  bool HasOmega() const { return !map_->IsRowMap(); }
+  const PolynomialShape& polynomial() const { return polynomial_; }
+  const std::vector<std::vector<int32_t>>& tables() const { return tables_; }
   const Omega& OmegaOf(int64_t entry) const {
     return omega_[omega_.size() == 1 ? 0 : static_cast<size_t>(entry)];
   }
   HeadFeatures Head(int64_t head) const;
 
-  int64_t Bytes() const;  // size of ω and what belongs to it
+  int64_t Bytes() const;  // size of ω and tables and what belongs to them
   // Whether both give the same features.
   bool Equals(const FeatureConstants& other) const;
 
@@ -77,8 +105,10 @@ class FeatureConstants {
  private:
   const MapEntry* map_;
   int64_t dim_, width_;
-  double epsilon_;
-  std::vector<Omega> omega_;                                     // [entries] or [1]
+  double epsilon_, least_denominator_;
+  PolynomialShape polynomial_;
+  std::vector<std::vector<int32_t>> tables_;                     // [entries] or none
+  std::vector<Omega> omega_;                                     // [entries] or [1]; or rotations
   std::vector<std::unique_ptr<const cpu::PackedOmega>> packed_;  // like omega_
   std::vector<std::vector<double>> squared_norm_;                // like omega_; oprf only
   std::vector<double> oprf_a_;                                   // [entries]
@@ -93,22 +123,28 @@ struct FeatureArguments {
   const FeatureConstants& constants;
   int64_t heads;
   ConstView x;
-  View exponents, factors;
+  View exponents;  // empty: not wanted, for row maps
+  View factors;
+  FeatureRole role = FeatureRole::kQuery;
 };
 struct FeatureGradients {
   const FeatureConstants& constants;
   int64_t heads;
-  ConstView x, grad_exponents, grad_factors;
+  ConstView x;
+  ConstView grad_exponents;  // not read for row maps
+  ConstView grad_factors;
   View grad_x;
+  FeatureRole role = FeatureRole::kQuery;
 };
 
 namespace reference {
 void Features(const FeatureArguments& a, const Context& context);
 void FeaturesBackward(const FeatureGradients& a, const Context& context);
-// Single rows of one head.
-void FeaturesOf(const HeadFeatures& head, const double* x, double* exponents, double* factors);
-void FeatureGradientOf(const HeadFeatures& head, const double* x, const double* grad_exponents,
-                       const double* grad_factors, double* grad_x);
+// Single rows of one head; a row map may be given no exponents and no gradients of them.
+void FeaturesOf(const HeadFeatures& head, FeatureRole role, const double* x, double* exponents,
+                double* factors);
+void FeatureGradientOf(const HeadFeatures& head, FeatureRole role, const double* x,
+                       const double* grad_exponents, const double* grad_factors, double* grad_x);
 }  // namespace reference
 namespace cpu {
 void Features(const FeatureArguments& a, const Context& context);
@@ -125,7 +161,7 @@ inline void Features(const FeatureArguments& a, const Context& context) {
                          .reference = reference::Features,
                          .cpu = cpu::Features,
                          .cuda = cuda::Features},
-                        a.exponents, a, context);
+                        a.factors, a, context);
 }
 inline void FeaturesBackward(const FeatureGradients& a, const Context& context) {
   Run<FeatureGradients>({.name = "gradients of features",

@@ -57,6 +57,12 @@ RowRange ExactHead::QueriesSeeing(RowRange range) const {
   return {seeing.begin, std::max(seeing.begin, seeing.end)};
 }
 
+HeadOutput OutputOf(const LinearArguments& a, int64_t group) {
+  HeadOutput out = OutputOf(a.call, group);
+  out.least_denominator = a.heads.features.least_denominator();
+  return out;
+}
+
 HeadOutput OutputOf(const AttentionArguments& call, int64_t group) {
   return {.output = call.problem.OfQueries(call.out, group),
           .normalize = call.problem.normalize,

@@ -58,6 +58,7 @@ struct HeadQueries {
 struct HeadOutput {
   View output;  // [length, value_dim] f32 or f64; null data: not wanted
   bool normalize = true;
+  double least_denominator = 0;   // rows with a smaller one, times e^ρ, have none
   double* log_scale = nullptr;    // [length], ρ
   double* numerator = nullptr;    // [length, value_dim]
   double* denominator = nullptr;  // [length]
@@ -104,6 +105,7 @@ struct ExactHead {
 ExactHead HeadOf(const AttentionProblem& problem, int64_t group);
 
 HeadOutput OutputOf(const AttentionArguments& call, int64_t group);
+HeadOutput OutputOf(const LinearArguments& a, int64_t group);
 
 // Query heads that share keys take turns in a backward call: turn t of [batch, kv_heads] has one
 // group each, and later turns add to the gradients of keys and values.

@@ -11,23 +11,28 @@
 // features, the second part after the first. Each formula is written once, in the map's file, and
 // used by reference, CPU and GPU.
 //
-// A row map (derived from RowMap) has no ω: it makes all of its factors from the scaled row itself,
-// and its exponents are 0.
+// A row map (derived from RowMap) has no ω: it makes all of its factors from the scaled row itself
+// and from tables, and its exponents are 0. Its kernel is a polynomial of x·y (polynomial_shape.h).
 //
-//   Width(dim)                                 columns of φ
-//   Factors(x, dim, factors)                   [dim] → [width]
-//   Backward(x, dim, grad_factors, grad_x)     back
+//   kCoefficients                              those of its polynomial; none: the options say it
+//   kLayout                                    what it draws
+//   Factors(x, tables, factors)                [dim] → [width]
+//   Backward(x, tables, grad_factors, grad_x)  back
+//   UnitMse(pair, degree, columns, …)          E(φ(x)·φ(y) − s^k)² of a block with c_k = 1
 //
-// The loops of `taylor` have a second form in cpu/simd/taylor-inl.h, written in vectors.
+// Monomials and sketches have a second form, written in vectors: cpu/simd/monomials-inl.h and
+// cpu/simd/sketch-inl.h.
 #ifndef FAVOR_KERNELS_MAP_H_
 #define FAVOR_KERNELS_MAP_H_
 
+#include <array>
 #include <cmath>
 #include <optional>
 #include <string_view>
 #include <type_traits>
 
 #include "favor/maps.h"
+#include "kernels/monomials.h"
 #include "kernels/portable.h"
 #include "kernels/theory.h"
 
@@ -88,12 +93,45 @@ struct TrigonometricMap {
   }
 };
 
-// Base of row maps: features are factors, and nothing is random.
+// Base of row maps: features are factors.
 struct RowMap {
   static constexpr bool kFlat = true;
+  static constexpr std::array<double, 0> kCoefficients{};
 };
 template <class Map>
 inline constexpr bool kIsRowMap = std::is_base_of_v<RowMap, Map>;
+
+// Row maps whose columns are monomials: exact, nothing is drawn.
+struct MonomialMap : RowMap {
+  static constexpr TableLayout kLayout = TableLayout::kNone;
+
+  template <class T>
+  FAVOR_HOST_DEVICE static void Factors(const T* x, const RowMapTables& tables, T* factors) {
+    MonomialColumns(x, tables, factors);
+  }
+  template <class T>
+  FAVOR_HOST_DEVICE static void Backward(const T* x, const RowMapTables& tables,
+                                         const T* grad_factors, T* grad_x) {
+    for (int64_t i = 0; i < tables.dim; ++i) grad_x[i] = T(0);
+    MonomialColumnsBackward(x, tables, grad_factors, grad_x);
+  }
+  static std::optional<double> UnitMse(const Pair&, int, int64_t, int64_t, bool) { return 0.0; }
+};
+
+// Traits of a row map.
+constexpr MapTraits PolynomialTraits(std::string_view name, std::string_view formula,
+                                     bool is_random) {
+  return {.info = {.name = name,
+                   .formula = formula,
+                   .kernel = KernelFamily::kPolynomial,
+                   .nonnegative = false,
+                   .parts = 1,
+                   .default_epsilon = {},
+                   .has_omega = false,
+                   .is_random = is_random},
+          .norm_slope = 0,
+          .has_factor = true};
+}
 
 constexpr double kGeneralizedEpsilon = 1e-3;  // the default of the published code
 

@@ -41,12 +41,14 @@ constexpr MapEntry Entry(int index) {
   if constexpr (kIsRowMap<Map>) {
     return {.traits = &Map::kTraits,
             .index = index,
-            .theory = &Map::Theory,
+            .theory = nullptr,
             .linear = false,
             .flat = true,
-            .row = {.width = &Map::Width,
+            .row = {.coefficients = Map::kCoefficients,
+                    .layout = Map::kLayout,
                     .evaluate = &Map::template Factors<double>,
-                    .backward = &Map::template Backward<double>}};
+                    .backward = &Map::template Backward<double>,
+                    .unit_mse = &Map::UnitMse}};
   } else {
     return {.traits = &Map::kTraits,
             .index = index,

@@ -5,6 +5,7 @@
 #define FAVOR_KERNELS_MAP_TABLE_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -25,18 +26,23 @@ struct MapTile {
 
 // A row map in double: factors [width] of a row x [dim], and grad_x from their gradients.
 struct RowMapFunctions {
-  int64_t (*width)(int64_t dim) = nullptr;
-  void (*evaluate)(const double* x, int64_t dim, double* factors) = nullptr;
-  void (*backward)(const double* x, int64_t dim, const double* grad_factors,
+  std::span<const double> coefficients = {};  // of its polynomial; empty: the options say it
+  TableLayout layout = TableLayout::kNone;
+  void (*evaluate)(const double* x, const RowMapTables& tables, double* factors) = nullptr;
+  void (*backward)(const double* x, const RowMapTables& tables, const double* grad_factors,
                    double* grad_x) = nullptr;
+  // Mean squared error of a block of `columns` of one degree with the coefficient 1, if there is a
+  // formula.
+  std::optional<double> (*unit_mse)(const Pair& pair, int degree, int64_t columns, int64_t dim,
+                                    bool rotated) = nullptr;
 };
 
 struct MapEntry {
   const MapTraits* traits;
-  int index;  // in AllMaps(): how a GPU kernel names the map
-  Moments (*theory)(const Pair&, const Law&);
-  bool linear;  // E = u and g = 1, in one part: u is the exponent
-  bool flat;    // E does not depend on u
+  int index;                                   // in AllMaps(): how a GPU kernel names the map
+  Moments (*theory)(const Pair&, const Law&);  // null for row maps
+  bool linear;                                 // E = u and g = 1, in one part: u is the exponent
+  bool flat;                                   // E does not depend on u
   // Exponents and factors in double, [parts·m, lanes].
   void (*evaluate)(const MapTile<double>&, double* exponents, double* factors);
   // grad_u [m, lanes] from gradients with respect to exponents and factors, [parts·m, lanes].
@@ -44,11 +50,7 @@ struct MapEntry {
                    double* grad_u);
   RowMapFunctions row;  // row maps only; they have neither of the two above
 
-  bool IsRowMap() const { return row.width != nullptr; }
-  // Columns of φ from `features` rows of ω, or from a row alone.
-  int64_t Width(int64_t features, int64_t dim) const {
-    return IsRowMap() ? row.width(dim) : features * traits->info.parts;
-  }
+  bool IsRowMap() const { return row.evaluate != nullptr; }
 };
 
 std::span<const MapEntry> AllMaps();             // in order of their file names

@@ -14,7 +14,8 @@ namespace favor::kernels {
 
 // What a kernel depends on: the inner products of a pair of vectors.
 struct Pair {
-  double xx, yy, xy;  // ‖x‖², ‖y‖², x·y
+  double xx, yy, xy;   // ‖x‖², ‖y‖², x·y
+  double squares = 0;  // Σ x_i² y_i²; row maps only
 
   double SumSquare() const { return xx + 2 * xy + yy; }         // ‖x + y‖²
   double DifferenceSquare() const { return xx - 2 * xy + yy; }  // ‖x − y‖²

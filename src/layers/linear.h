@@ -28,6 +28,9 @@ class Linear {
                      const kernels::MatmulEpilogue& then = {}) const;
   void BackwardWeights(const Context& context, ConstView x, ConstView grad_y);
 
+  Parameter& weight() const { return *weight_; }
+  Parameter& bias() const { return *bias_; }
+
  private:
   Parameter *weight_, *bias_;
 };

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "layers/dropout.h"
+#include "models/feed_forward.h"
 #include "models/first_values.h"
 #include "models/heads.h"
 
@@ -34,8 +35,13 @@ Block::Block(layers::ParameterSet& parameters, const ModelConfig& config, int64_
           {.epsilon = config.norm_epsilon,
            .gain =
                config.norm == Norm::kPost && layer + 1 == config.layers ? LastGain(config) : 1}),
-      feed_forward_(parameters, Name(layer, "feed_forward"), config.width, config.ff,
-                    config.activation, BranchGain(config)) {}
+      feed_forward_(parameters, Name(layer, "feed_forward"),
+                    FeedForwardShapeOf(config, BranchGain(config))) {}
+
+void Block::Redraw(uint64_t seed, uint64_t redraw) {
+  attention_.Redraw(seed, redraw);
+  feed_forward_.Draw(seed);
+}
 
 Block::Activations Block::Reserve(layers::Arena& arena, int64_t tokens) const {
   const auto residual = [&] {
@@ -107,13 +113,15 @@ void Block::Forward(const layers::Pass& pass, const Rows& rows, ConstView x, Act
   ResidualForward(
       pass, place, attention_norm_, x, a.attention_residual, w,
       [&](ConstView in, const kernels::MatmulEpilogue& then, View out) {
-        attention_.Forward(pass.context, rows, in, a.attention, training, Entry(pass), then, out);
+        attention_.Forward(pass.context, rows.attention, in, a.attention, training, Entry(pass),
+                           then, out);
       },
       a.middle);
   ResidualForward(
       pass, place + 1, feed_forward_norm_, a.middle, a.feed_forward_residual, w,
       [&](ConstView in, const kernels::MatmulEpilogue& then, View out) {
-        feed_forward_.Forward(pass.context, in, a.feed_forward, w.feed_forward, then, out);
+        feed_forward_.Forward(pass.context, in, a.feed_forward, w.feed_forward, then, rows.kept,
+                              out);
       },
       y);
 }
@@ -130,8 +138,8 @@ void Block::Backward(const layers::Pass& pass, const Rows& rows, ConstView x, co
   ResidualBackward(
       pass, place, attention_norm_, x, a.attention_residual, w,
       [&](ConstView in, ConstView grad_out, View grad_in) {
-        attention_.Backward(pass.context, rows, in, a.attention, w.attention, grad_out, Entry(pass),
-                            grad_in);
+        attention_.Backward(pass.context, rows.attention, in, a.attention, w.attention, grad_out,
+                            Entry(pass), grad_in);
       },
       grad);
 }

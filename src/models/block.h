@@ -17,7 +17,9 @@ class Block {
  public:
   Block(layers::ParameterSet& parameters, const ModelConfig& config, int64_t layer);
 
-  void Redraw(uint64_t seed, uint64_t redraw) { attention_.Redraw(seed, redraw); }
+  // Draws ω of attention, a pure function of (seed, redraw), and the sketches of linearised layers,
+  // which the seed alone decides: weights are learned for them.
+  void Redraw(uint64_t seed, uint64_t redraw);
   layers::AttentionCache MakeCache() const { return attention_.MakeCache(); }
 
   // Kept for gradients.
@@ -44,7 +46,11 @@ class Block {
     return attention_.TraceBytes(batch, length);
   }
 
-  using Rows = layers::MultiHeadAttention::Rows;
+  // How the rows of x are read.
+  struct Rows {
+    layers::MultiHeadAttention::Rows attention;
+    layers::FeedForward::Kept* kept = nullptr;  // what a decoder keeps of the weights
+  };
 
   void Forward(const layers::Pass& pass, const Rows& rows, ConstView x, Activations& a,
                const Workspace& w, bool training, View y) const;

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/error_text.h"
+#include "models/feed_forward.h"
 #include "models/heads.h"
 
 namespace favor {
@@ -93,6 +94,7 @@ void CheckConfig(const ModelConfig& config) {
   }
   CheckRange("exact_every", config.exact_every, 0, models::kMaxLayers);
   models::CheckHeads(config);
+  models::CheckFeedForward(config);
   if (config.numbers && config.classes != 1)
     Throw(ErrorCode::kInvalidOption, "classes", "given {} with numbers, expected 1",
           config.classes);

@@ -3,6 +3,7 @@
 #include "attention/option_fields.h"
 #include "core/json.h"
 #include "favor/attention.h"
+#include "favor/linearised.h"
 #include "features/option_fields.h"
 #include "models/config.h"
 
@@ -43,6 +44,24 @@ std::vector<Field> ChosenFields(ModelConfig& c) {
        IntegerField{&c.exact_every, 0, kMaxLayers}, /*sparse=*/true},
   };
   fields.insert(fields.end(), heads.begin(), heads.end());
+  LinearisedLayers& l = c.linearised;
+  const std::vector<Field> feed_forward = {
+      {"feed_forward", "Feed-forward layers: as they are, or as products of features",
+       Choice(c.feed_forward), /*sparse=*/true},
+      {"ff_degree", "Degree of the polynomial in linearised layers",
+       IntegerField{&l.degree, 1, Linearisation::kMaxDegree}, /*sparse=*/true},
+      {"ff_columns", "Random columns of linearised layers, of all degrees above 1",
+       IntegerField{&l.columns, 0, Linearisation::kMaxColumns}, /*sparse=*/true},
+      {"ff_range", "Linearised layers replace the activation between -X and X",
+       NumberField{&l.range, kLeastScale, kMostScale}, /*sparse=*/true},
+      {"ff_fit", "How the polynomial of linearised layers is found", Choice(l.fit),
+       /*sparse=*/true},
+      {"ff_exact_quadratic", "Degree 2 of linearised layers without random columns",
+       FlagField{&l.exact_quadratic}, /*sparse=*/true},
+      {"ff_own_curves", "Every unit of linearised layers learns its own polynomial",
+       FlagField{&l.own_curves}, /*sparse=*/true},
+  };
+  fields.insert(fields.end(), feed_forward.begin(), feed_forward.end());
   return fields;
 }
 

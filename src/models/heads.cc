@@ -43,6 +43,11 @@ HeadsAlike Heads(std::string_view kind_name, const ModelConfig& config) {
   return heads;
 }
 
+bool TakesPolynomial(std::string_view map) {
+  const kernels::MapEntry& entry = *kernels::FindMap(map);
+  return entry.IsRowMap() && entry.row.coefficients.empty();
+}
+
 // "relu:2:decay=token".
 HeadsAlike ParseEntry(std::string_view entry, const ModelConfig& config) {
   const std::vector<std::string_view> words = SplitAt(entry, ':');
@@ -50,6 +55,12 @@ HeadsAlike ParseEntry(std::string_view entry, const ModelConfig& config) {
   if (const std::string name(words[0]); kernels::FindMap(name) != nullptr) {
     heads = Heads("linear", config);
     heads.features.map = name;
+    if (!TakesPolynomial(name)) {
+      const FeatureOptions standard;
+      heads.features.degree = standard.degree;
+      heads.features.coefficients = standard.coefficients;
+      heads.features.rotate = standard.rotate;
+    }
   } else if (std::ranges::find(AttentionNames(), name) != AttentionNames().end() &&
              name != "linear") {
     heads = Heads(name, config);
@@ -67,14 +78,16 @@ HeadsAlike ParseEntry(std::string_view entry, const ModelConfig& config) {
                            value = equals == std::string_view::npos ? "" : word.substr(equals + 1);
     if (key == "features") {
       heads.features.features = Number(value, entry, FeaturePlan::kMaxFeatures);
+    } else if (key == "degree") {
+      heads.features.degree = Number(value, entry, kernels::kMaxPolynomialDegree);
     } else if (key == "dim") {
       heads.feature_dim = Number(value, entry, config.width / config.heads);
     } else if (key == "decay") {
       heads.decay = Named<Decay>(value, kKey);
     } else {
       Throw(ErrorCode::kInvalidOption, kKey,
-            "given '{}' in '{}', expected features=N, dim=N or decay=KIND", Printable(word),
-            Printable(entry));
+            "given '{}' in '{}', expected features=N, degree=N, dim=N or decay=KIND",
+            Printable(word), Printable(entry));
     }
     if (heads.attention != "linear")
       Throw(ErrorCode::kInvalidOption, kKey, "given '{}' for {} attention in '{}'", Printable(word),
@@ -102,7 +115,11 @@ std::string HeadsAlike::Text() const {
   std::vector<std::string> facts;
   if (kind.TakesPlan()) {
     facts.push_back(features.map);
-    if (!kernels::FindMap(features.map)->IsRowMap())
+    if (TakesPolynomial(features.map))
+      facts.push_back(features.coefficients.empty()
+                          ? fmt::format("degree {}", features.degree)
+                          : fmt::format("coefficients {}", fmt::join(features.coefficients, " ")));
+    if (kernels::FindMap(features.map)->traits->info.is_random)
       facts.push_back(fmt::format("{} features", features.features));
     if (feature_dim > 0) facts.push_back(fmt::format("{} dims", feature_dim));
     if (decay != Decay::kNone) facts.push_back(fmt::format("{} decay", Name(decay)));

@@ -124,7 +124,9 @@ namespace {
 // weights sum over; every thread has tiles of its own.
 int64_t WorkingBytes(const ModelConfig& config, const MemoryRequest& request) {
   constexpr int64_t kShared = int64_t{16} << 20, kThread = int64_t{3} << 20;
-  const int64_t widest = std::max(config.ff, config.width);
+  const bool linearised = config.feed_forward == FeedForwardKind::kLinearised;
+  const int64_t widest =
+      std::max({config.ff, config.width, linearised ? config.linearised.columns : 0});
   const auto item = static_cast<int64_t>(sizeof(float));
   const int64_t weights = 2 * std::max(widest, config.vocab) * config.width * item;
   const int64_t rows = request.batch * request.length * widest * item;

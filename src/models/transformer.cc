@@ -32,7 +32,7 @@ layers::EmbeddingOptions EmbeddingOptionsOf(const ModelConfig& config) {
 }  // namespace
 
 Cache Cache::Clone() const {
-  Cache copy{.tokens = tokens, .layers = {}, .whole = whole};
+  Cache copy{.tokens = tokens, .layers = {}, .kept = kept, .whole = whole};
   for (const layers::AttentionCache& layer : layers) copy.layers.push_back(layer.Clone());
   return copy;
 }
@@ -46,6 +46,7 @@ int64_t Cache::Bytes() const {
 Cache Transformer::MakeCache() const {
   Cache cache;
   for (const Block& block : blocks_) cache.layers.push_back(block.MakeCache());
+  cache.kept.resize(blocks_.size());
   return cache;
 }
 
@@ -114,14 +115,18 @@ int64_t Transformer::TraceBytes(const Shape& shape) const {
 }
 
 Block::Rows Transformer::RowsOf(const Activations& a) const {
-  return {.sequences = a.input.sequences,
-          .rotary = config_.positions == Positions::kRotary ? &*a.waves : nullptr};
+  return {.attention = {.sequences = a.input.sequences,
+                        .rotary = config_.positions == Positions::kRotary ? &*a.waves : nullptr}};
 }
 
 void Transformer::ForwardBlock(const layers::Pass& pass, size_t layer, Activations& a,
                                Cache* cache) const {
   Block::Rows rows = RowsOf(a);
-  if (cache != nullptr) rows.cache = &cache->layers[layer];
+  if (cache != nullptr) {
+    rows.attention.cache = &cache->layers[layer];
+    rows.kept = &cache->kept[layer];
+    if (cache->tokens == 0) *rows.kept = {};  // weights may have changed since the cache was made
+  }
   blocks_[layer].Forward(pass, rows, a.inputs[layer % a.inputs.size()],
                          a.blocks[layer % a.blocks.size()], a.workspace, a.shape.training,
                          a.inputs[(layer + 1) % a.inputs.size()]);

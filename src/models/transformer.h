@@ -19,6 +19,7 @@ namespace favor::models {
 struct Cache {
   int64_t tokens = 0;
   std::vector<layers::AttentionCache> layers;
+  std::vector<layers::FeedForward::Kept> kept;  // of each layer; made from the weights, not stored
   bool whole = true;  // false: a pass failed after some layers had read its tokens
 
   Cache Clone() const;

@@ -23,9 +23,14 @@ bool IsOutput(const std::string& name) {
 // What ω depends on: all of the config but these.
 Json OmegaConfig(const ModelConfig& config) {
   Json json = models::ToJson(config);
-  for (const char* key :
-       {"causal", "vocab", "classes", "per_token", "numbers", "ff", "positions", "max_length",
-        "embedding_scale", "norm", "norm_epsilon", "activation", "tied", "convolution", "decay"})
+  for (const char* key : {"causal",       "vocab",        "classes",
+                          "per_token",    "numbers",      "ff",
+                          "positions",    "max_length",   "embedding_scale",
+                          "norm",         "norm_epsilon", "activation",
+                          "tied",         "convolution",  "decay",
+                          "feed_forward", "ff_degree",    "ff_columns",
+                          "ff_range",     "ff_fit",       "ff_exact_quadratic",
+                          "ff_own_curves"})
     json.erase(key);
   return json;
 }

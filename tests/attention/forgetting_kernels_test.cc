@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST(ForgettingKernels, EqualTheReference) {
-  for (const char* map : {"positive", "relu", "hyperbolic", "taylor1", "taylor"}) {
+  for (const char* map : {"positive", "relu", "hyperbolic", "taylor1", "taylor", "poly-exact"}) {
     for (const bool masked : {false, true}) {
       for (const bool normalize : {true, false}) {
         for (const int64_t length :

@@ -57,6 +57,8 @@ class Call {
     if (c.attention == "linear") {
       FeatureOptions features{.map = c.map, .features = c.features};
       if (c.map == "oprf") features.oprf_a = {-0.1};
+      // Away from 0: where a kernel vanishes, so does the denominator of a row that sees few keys.
+      if (c.map.starts_with("poly-")) features.coefficients = {4, 1, 0.5, 0.25};
       options.plan = FeaturePlan::Draw(features, heads_, c.dim, 7);
       options.center_keys = c.centred;
       if (c.frozen_mean) options.key_mean = mean_;

@@ -89,7 +89,7 @@ TEST_P(EveryKindOfState, StreamingChunksAndMergesAgree) {
 
 INSTANTIATE_TEST_SUITE_P(State, EveryKindOfState,
                          testing::Combine(testing::Values("positive", "hyperbolic", "oprf", "elu",
-                                                          "taylor"),
+                                                          "taylor", "poly-exact"),
                                           testing::Values("level", "grow", "shrink", "jump"),
                                           testing::Values(1.0, 8.0)));
 
@@ -409,23 +409,6 @@ TEST(State, KnowsWhereItBeginsAndEnds) {
   EXPECT_THROW(second.Append(bad, Rows(v, 0, 2), context), Error);
   EXPECT_THROW(second.Continue(Rows(k, 0, 2), bad, Rows(v, 0, 2), context), Error);
   EXPECT_EQ(second.end(), 7);
-}
-
-// A map without ω is saved only as its name and dim.
-TEST(State, OfARowMapIsSavedAndLoaded) {
-  const TempDir dir;
-  const Context context;
-  for (const char* map : {"taylor1", "taylor"}) {
-    const auto plan = FeaturePlan::Draw({.map = map}, 2, 4, 1);
-    const Tensor q = RandomTensor({2, 6, 4}, 0.3, 1), k = RandomTensor({2, 6, 4}, 0.3, 2),
-                 v = RandomTensor({2, 6, 3}, 1, 3);
-    AttentionState state(plan, {.value_dim = 3});
-    state.Append(k, v, context);
-    const std::string path = (dir.path() / map).string();
-    state.Save(path);
-    const AttentionState loaded = AttentionState::Load(path);
-    EXPECT_EQ(LargestDifference(loaded.Attend(q, context), state.Attend(q, context)), 0);
-  }
 }
 
 }  // namespace

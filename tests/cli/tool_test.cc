@@ -64,6 +64,20 @@ TEST(Tool, WrongUsageIsOneLineAndStatusTwo) {
   expect({"lab", "tails", "--quick", "--paper"}, "lab: given --quick and --paper, expected one of");
   expect({"lab", "--dim", "8"},
          "lab: given --dim with no experiment, expected it with memory only");
+  expect({"lab", "separation-self", "--n", "200.5"},
+         "lab: --n: given 200.5, expected a whole number from 2 to 100000");
+  expect({"lab", "separation-self", "--a1", "-1"}, "lab: --a1: given -1, expected a number from 0");
+  expect({"lab", "separation-regression", "--a1", "1"},
+         "lab: given --a1 with separation-regression, expected it with separation-cross, "
+         "separation-self, separation-self-ones only");
+  expect({"lab", "all", "--n", "8"}, "lab: given --n with all, expected it with separation-cross");
+  expect({"lab", "--n", "8"}, "lab: given --n with no experiment, expected it with separation-cr");
+  expect({"lab", "separation-self", "--allow"},
+         "lab: given --allow with separation-self and no point, expected it with a point of "
+         "separation-cross, separation-self, separation-self-ones only");
+  expect(
+      {"lab", "separation-regression", "--n", "100", "--allow"},
+      "lab: given --allow with separation-regression, expected it with a point of separation-cr");
   expect({"attend", "--nonsense"}, "unknown option '--nonsense' (see: favor help attend)");
   expect({"state"}, "state: given no part, expected append, read, merge, show");
   expect({"state", "append", "--bogus", "1"}, "state append: unknown option '--bogus'");
@@ -261,6 +275,29 @@ TEST(Tool, LabTakesTheOptionsOfAnExperiment) {
             std::string::npos);
 }
 
+// A point instead of the sweeps; one that breaks a rule is refused, or allowed.
+TEST(Tool, LabMeasuresOnePoint) {
+  const TempDir dir;
+  const std::vector<std::string> words = {
+      "lab",   "separation-cross", "--draws", "20",    "--d", "12",
+      "--out", dir / "run",        "--quiet", "--json"};
+  const ToolResult refused = RunTool(words);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("given n = 200 and d = 12, expected n to be a multiple of d − 1"),
+            std::string::npos)
+      << refused.err;
+  std::vector<std::string> allowed = words;
+  allowed.push_back("--allow");
+  const ToolResult result = RunTool(allowed);
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto results = nlohmann::json::parse(result.out);
+  EXPECT_EQ(results["point"]["values"]["d"], 12);
+  EXPECT_EQ(results["measured"]["outside"], true);
+  EXPECT_NE(ReadText(dir / "run/report.html")
+                .find("favor lab separation-cross --draws 20 --seed 0 --d 12 --allow"),
+            std::string::npos);
+}
+
 // What is there is left as it is; what is missing is done.
 TEST(Tool, LabGoesOnWhereItWas) {
   const TempDir dir;
@@ -298,7 +335,9 @@ TEST(Tool, LabGoesOnWhereItWas) {
 }
 
 TEST(Tool, LabWithoutANameListsTheExperiments) {
-  EXPECT_NE(RunTool({"lab"}).out.find("estimators"), std::string::npos);
+  const std::string list = RunTool({"lab"}).out;
+  for (const experiments::Experiment& experiment : experiments::AllExperiments())
+    EXPECT_NE(list.find(std::string(experiment.name) + " "), std::string::npos) << list;
 }
 
 }  // namespace

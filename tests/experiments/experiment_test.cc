@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <string>
@@ -13,46 +12,10 @@
 #include "experiments/estimate.h"
 #include "experiments/outputs.h"
 #include "favor/attention.h"
+#include "tests/experiments/ran.h"
 
 namespace favor::experiments {
 namespace {
-
-// A run of an experiment, with all that it leaves behind.
-struct Ran {
-  Ran(std::string_view name, Scale scale, int64_t draws)
-      : context({.seed = 1}), report(std::string(name), "") {
-    const Experiment& experiment = FindExperiment(name);
-    ExperimentRun run{.context = context,
-                      .scale = scale,
-                      .draws = draws,
-                      .quiet = true,
-                      .report = report,
-                      .results = results,
-                      .options = experiment.StandardValues()};
-    experiment.run(run);
-    claims = run.claims;
-  }
-
-  const reports::Table& Table(std::string_view title) const {
-    for (const reports::Table& table : report.tables())
-      if (table.title == title) return table;
-    ADD_FAILURE() << title;
-    return report.tables().front();
-  }
-  const Claim& ClaimOf(std::string_view source, std::string_view part = "") const {
-    for (const Claim& claim : claims)
-      if (claim.source == source && claim.statement.find(part) != std::string::npos) return claim;
-    ADD_FAILURE() << source;
-    return claims.front();
-  }
-
-  Context context;
-  reports::Report report;
-  Json results;
-  std::vector<Claim> claims;
-};
-
-double Number(const Json& row, const char* key) { return row.at(key).get<double>(); }
 
 // |z| is the distance of the mean from K in standard errors.
 void ExpectTableOfEstimators(const reports::Table& table, const Json& results) {
@@ -319,107 +282,6 @@ TEST(Fits, NeedTheDegreesOfAnIndependentProgram) {
   // Floats in powers of θ: 6e-5 at degree 16 and 7e-2 at 50 on [−4, 4].
   EXPECT_NEAR(std::log10(Number(ran.results["bases"][1], "theta")), std::log10(6e-5), 0.3);
   EXPECT_NEAR(std::log10(Number(ran.results["bases"][5], "theta")), std::log10(7e-2), 0.3);
-}
-
-// Success ratios of FAVOR+ in the experiments of Superiority of Softmax, 100 trials each, by an
-// independent program: 16, 64 and 256 features.
-TEST(SeparationFeatures, RatiosOfAnIndependentProgram) {
-  const Ran ran("separation-features", Scale::kQuick, 100);
-  const std::map<std::pair<std::string, std::string>, std::array<double, 3>> references = {
-      {{"self-attention, X = I", "positive"}, {.08, .20, .21}},
-      {{"self-attention, X = I", "positive, centred keys"}, {.17, .29, .57}},
-      {{"self-attention, X = I", "oprf"}, {.30, .33, .66}},
-      {{"self-attention, X = I", "oprf, centred keys"}, {.28, .44, .68}},
-      {{"self-attention, X of ones", "positive"}, {.03, .02, .01}},
-      {{"self-attention, X of ones", "positive, centred keys"}, {.12, .47, .79}},
-      {{"self-attention, X of ones", "oprf"}, {.85, .95, .93}},
-      {{"cross-attention", "positive"}, {.03, .01, .01}},
-      {{"cross-attention", "oprf, q/4, 4k, centred keys"}, {.09, .23, .30}},
-      {{"cross-attention", "the same, q in the span of the keys"}, {.40, .50, .66}}};
-  size_t found = 0;
-  for (const auto& row : ran.results["features"]) {
-    const auto at = references.find({row["case"], row["kind"]});
-    if (at == references.end()) continue;
-    ++found;
-    const int64_t features = row["features"];
-    const double reference = at->second[features == 16   ? 0
-                                        : features == 64 ? 1
-                                                         : 2],
-                 ratio = Number(row, "success"),
-                 pooled = std::clamp((ratio + reference) / 2, 0.01, 0.99);
-    EXPECT_NEAR(ratio, reference, 4.5 * std::sqrt(2 * pooled * (1 - pooled) / 100)) << row;
-  }
-  EXPECT_EQ(found, 3 * references.size());
-  const double softmax[] = {.84, .90, .94};
-  for (size_t i = 0; i < 3; ++i)
-    EXPECT_NEAR(Number(ran.results["softmax"][i], "success"), softmax[i], 0.04);
-}
-
-// The sweeps of the paper, point by point: which they are, what each varies, and what is outside of
-// the definitions.
-TEST(SeparationSelf, SweepsWhatThePaperSweeps) {
-  for (const char* name : {"separation-self", "separation-self-ones"}) {
-    const Ran ran(name, Scale::kFull, 200);
-    const Json& sweeps = ran.results["sweeps"];
-    const std::map<std::string, size_t> sizes = {{"n", 81},  {"d", 6},   {"m", 80},
-                                                 {"a1", 81}, {"a0", 80}, {"c", 81}};
-    ASSERT_EQ(sweeps.size(), sizes.size());
-    for (const auto& [parameter, size] : sizes) EXPECT_EQ(sweeps[parameter].size(), size);
-    const auto success = [&](const char* parameter, size_t place) {
-      return Number(sweeps[parameter][place], "success");
-    };
-    EXPECT_NEAR(success("d", 0), 0.13, 0.1);
-    EXPECT_NEAR(success("d", 5), 0.99, 0.05);
-    EXPECT_NEAR(success("m", 0), 0.25, 0.14);
-    EXPECT_EQ(success("a1", 0), 0);
-    const bool ones = std::string_view(name) == "separation-self-ones";
-    EXPECT_NEAR(success("n", 20), ones ? 0.646 : 0.625, 0.15);
-    EXPECT_NEAR(success("a0", 79), ones ? 0 : 0.054, 0.08);
-    EXPECT_NEAR(success("c", 0), ones ? 0.908 : 0.615, 0.15);
-    // Outside: a0 from 0.1 on, a1 below 1, c other than 1 − b = 0.8.
-    for (const auto& [parameter, points] : sweeps.items()) {
-      for (const Json& point : points) {
-        const double value = Number(point, "value");
-        const bool outside = parameter == "a0"   ? value > 0.095
-                             : parameter == "a1" ? value < 0.999
-                             : parameter == "c"  ? std::fabs(value - 0.8) > 1e-6
-                                                 : false;
-        EXPECT_EQ(point["outside"], outside) << parameter << " " << value;
-      }
-    }
-    EXPECT_EQ(ran.Table("Success against a0").rows[8][0], "0.09");
-    EXPECT_EQ(ran.Table("Success against a0").rows[9][0], "0.1 *");
-    const auto& by_m = ran.Table("Success against m");
-    EXPECT_EQ(by_m.columns.back(), "softmax, D1, closed form");
-    EXPECT_EQ(by_m.rows[1].back(), "0.438");  // 1 − (3/4)²
-  }
-}
-
-TEST(SeparationCross, SweepsWhatThePaperSweeps) {
-  const Ran ran("separation-cross", Scale::kFull, 200);
-  const Json& sweeps = ran.results["sweeps"];
-  const std::map<std::string, size_t> sizes = {
-      {"n", 81}, {"d", 10}, {"m", 80}, {"a1", 81}, {"a0", 90}};
-  ASSERT_EQ(sweeps.size(), sizes.size());
-  for (const auto& [parameter, size] : sizes) EXPECT_EQ(sweeps[parameter].size(), size);
-  double sum = 0;  // with fewer hidden units than ln(n/0.01) it would be about 0.85
-  for (const Json& point : sweeps["n"]) sum += Number(point, "success") / 81;
-  EXPECT_NEAR(sum, 0.946, 0.015);
-  EXPECT_EQ(Number(sweeps["d"][0], "success"), 0);
-  EXPECT_NEAR(Number(sweeps["d"][2], "success"), 0.487, 0.16);
-  EXPECT_NEAR(Number(sweeps["a0"][89], "success"), 0.459, 0.16);
-  EXPECT_EQ(sweeps["a0"][8]["outside"], false);
-  EXPECT_EQ(sweeps["a0"][9]["outside"], true);
-}
-
-TEST(SeparationRegression, HasAsManyHiddenUnitsAsThePaper) {
-  const Ran ran("separation-regression", Scale::kQuick, 20);
-  const auto &by_n = ran.Table("Success against n"), &by_m = ran.Table("Success against m");
-  EXPECT_EQ(by_n.rows[0][0], "100");
-  EXPECT_EQ(by_n.rows[0].back(), "0.938");  // 4 units
-  EXPECT_EQ(by_n.rows.back()[0], "1940");
-  EXPECT_EQ(by_n.rows.back().back(), "0.992");  // 7 units
-  EXPECT_EQ(by_m.rows[0].back(), "0.500");
 }
 
 }  // namespace

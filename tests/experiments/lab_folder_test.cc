@@ -33,6 +33,28 @@ TEST(LabSettings, RepeatThemselvesAsACommand) {
   EXPECT_EQ(SettingsOf(tails, Scale::kPaper, 0, {}, 0).draws, tails.draws.paper);
 }
 
+// A point is part of the command and of what a result is found by: sweeps are another result.
+TEST(LabSettings, KnowThePoint) {
+  const Experiment& self = FindExperiment("separation-self");
+  const LabSettings sweeps = SettingsOf(self, Scale::kQuick, 20, {}, 3);
+  LabSettings point = sweeps;
+  point.point = {.values = {{"n", 201}, {"a1", 1.5}}, .allow = true};
+  EXPECT_EQ(point.Command(),
+            "favor lab separation-self --quick --draws 20 --seed 3 --a1 1.5 --n 201 --allow");
+  EXPECT_EQ(point.ToJson()["point"]["values"]["n"], 201);
+  EXPECT_EQ(point.ToJson()["point"]["allow"], true);
+  const TempDir dir;
+  const LabFolder folder(dir / "lab");
+  const LabResult result = folder.Run(point, Context({.seed = 3}), true);
+  EXPECT_TRUE(result.results.contains("measured"));
+  EXPECT_FALSE(result.results.contains("sweeps"));
+  EXPECT_TRUE(folder.Find(point).has_value());
+  EXPECT_FALSE(folder.Find(sweeps).has_value());
+  LabSettings other = point;
+  other.point.values["n"] = 221;
+  EXPECT_FALSE(folder.Find(other).has_value());
+}
+
 TEST(LabFolder, KeepsWhatWasFinishedAndReportsAllOfIt) {
   const TempDir dir;
   const Context context({.seed = 3});

@@ -85,12 +85,39 @@ TEST(Separation, CrossAttentionOfKindsIsThatOfAllTokens) {
     ExpectRow(outputs[0], PlainOutput(queries[1], keys, false, softmax));
     ExpectRow(outputs[1], PlainOutput(queries[7], keys, false, softmax));
   }
-  // The library's exact attention agrees, for every query.
-  const Rows exact = ExactOutputsOf(data, Between::kIdentity, Context({.threads = 1}));
-  ASSERT_EQ(exact.size(), n);
-  const std::vector<double> special = PlainOutput(queries[1], keys, false, true);
-  for (size_t i = 0; i < special.size(); ++i)
-    EXPECT_NEAR(exact[0][static_cast<int64_t>(i)], special[i], 1e-5);
+}
+
+// Tokens stand in the order of the paper, and the special one is where it was asked for.
+TEST(Separation, TokensAreInOrder) {
+  for (const int64_t special : {0, 7}) {
+    const TokenData data = SelfTokens({.tokens = 12, .dim = 6, .a = 1.2, .special = special});
+    const double root = std::sqrt(std::log(12.0));
+    ASSERT_EQ(data.keys.order.size(), 12u);
+    int64_t count = 0;
+    for (int64_t j = 0; j < 12; ++j) {
+      const double* row = data.keys.rows[data.keys.order[static_cast<size_t>(j)]];
+      for (int64_t i = 0; i < 6; ++i) {
+        const double expected = i == 0   ? (j == special ? 1.2 : 0)
+                                : i == 5 ? 0.8
+                                         : (i - 1 == j % 4 ? 0.2 : 0);
+        EXPECT_NEAR(row[i], expected * root, 1e-12) << j << " " << i;
+      }
+    }
+    for (const int64_t tokens : data.keys.counts) count += tokens;
+    EXPECT_EQ(count, 12);
+  }
+}
+
+// A stack that is cut off: eleven rows of the identity, 200 = 18 · 11 + 2 tokens.
+TEST(Separation, StacksCanBeCutOff) {
+  const TokenData cross = CrossTokens({.tokens = 200, .dim = 12, .a = 3, .stack = Stack::kCut});
+  ASSERT_EQ(cross.keys.rows.size(), 12);
+  EXPECT_EQ(cross.keys.counts,
+            (std::vector<int64_t>{1, 18, 19, 18, 18, 18, 18, 18, 18, 18, 18, 18}));
+  // Fewer tokens than rows: only the kinds that have a token are there.
+  const TokenData few = SelfTokens({.tokens = 3, .dim = 7, .a = 1, .stack = Stack::kCut});
+  EXPECT_EQ(few.keys.counts, (std::vector<int64_t>{1, 1, 1}));
+  EXPECT_EQ(few.keys.order, (std::vector<int64_t>{0, 1, 2}));
 }
 
 // Softmax does not see what lies outside of the span of centred keys.
@@ -104,31 +131,13 @@ TEST(Separation, SpanOfKeysKeepsSoftmax) {
     EXPECT_NEAR(before.values[i], after.values[i], 1e-10);
 }
 
-// Many features come near to softmax, with every way to help them.
-TEST(Separation, FeaturesEstimateSoftmax) {
-  const Context context({.threads = 2, .seed = 3});
-  const TokenData data = SelfTokens({.tokens = 24, .dim = 8, .a = 0.3, .b = 0.2, .c = 0.3});
-  for (const Between between : {Between::kIdentity, Between::kOnes}) {
-    const Rows softmax = ExactOutputsOf(data, between, context);
-    for (const auto& [map, centred, gain] :
-         {std::tuple("positive", false, 1.0), std::tuple("positive", true, 1.0),
-          std::tuple("oprf", true, 0.5), std::tuple("hyperbolic", true, 2.0)}) {
-      const Rows outputs = FeatureOutputsOf(
-          data, between,
-          {.features = {.map = map, .features = 8192}, .center_keys = centred, .gain = gain}, 0,
-          context);
-      ASSERT_EQ(outputs.values.size(), softmax.values.size());
-      for (size_t i = 0; i < softmax.values.size(); ++i)
-        EXPECT_NEAR(outputs.values[i], softmax.values[i], 0.03) << map << " " << gain;
-    }
-  }
-}
-
 TEST(Separation, FiresAboveTheThreshold) {
   const Rows outputs{.columns = 2, .values = {1, 0.5, 0.2, 0.1}},
       signs{.columns = 2, .values = {1, -1, -1, 1}};
   EXPECT_TRUE(Fires(outputs, signs, 0.49));  // 1 − 0.5
   EXPECT_FALSE(Fires(outputs, signs, 0.5));  // not above
+  const Rows repeated{.columns = 2, .values = {1, 0.5, 0.2, 0.1, 1, 0.5, 0.5, 1, 0.2, 0.1}};
+  EXPECT_EQ(Distinct(repeated).values, (std::vector<double>{1, 0.5, 0.2, 0.1, 0.5, 1}));
 }
 
 TEST(Separation, SignsAreFairAndOfTheirTrial) {
@@ -164,7 +173,8 @@ TEST(Separation, RefusesWhatDoesNotDivide) {
     }
   };
   expect([] { SelfTokens({.tokens = 201, .dim = 22}); }, "n to be a multiple of d − 2");
-  expect([] { SelfTokens({.tokens = 200, .dim = 2}); }, "n to be a multiple of d − 2");
+  expect([] { SelfTokens({.tokens = 200, .dim = 2}); }, "given n = 200 and d = 2, expected n ≥ 2");
+  expect([] { SelfTokens({.tokens = 1, .dim = 3, .stack = Stack::kCut}); }, "expected n ≥ 2");
   expect([] { CrossTokens({.tokens = 200, .dim = 12}); }, "n to be a multiple of d − 1");
 }
 
@@ -174,6 +184,61 @@ void ExpectRatio(const Events& events, double reference, const std::string& wher
   const double n = 2000, ratio = static_cast<double>(events.separated) / n,
                pooled = std::clamp((ratio + reference) / 2, 1 / n, 1 - 1 / n);
   EXPECT_NEAR(ratio, reference, 4.5 * std::sqrt(2 * pooled * (1 - pooled) / n) + 6e-4) << where;
+}
+
+// The same of a reference that is given as a range, or with two digits.
+void ExpectRatioBetween(const Events& events, double low, double high, const std::string& where) {
+  const double ratio = static_cast<double>(events.separated) / 2000;
+  ExpectRatio(events, std::clamp(ratio, low, high), where);
+}
+
+Events SelfEvents(const SelfParameters& one, double a0, int64_t hidden, Between between) {
+  SelfParameters zero = one;
+  zero.a = a0;
+  const auto n = static_cast<double>(one.tokens);
+  return CountEvents(
+      OutputsOfFour(SelfTokens(one), SelfTokens(zero), between),
+      {.count = 2000, .hidden = hidden, .threshold = (one.c + 0.1) * std::sqrt(std::log(n))},
+      RandomStream(10, "test").Child(static_cast<uint64_t>(one.a * 1000 + a0 * 100000)),
+      Context({.seed = 7}));
+}
+
+// References that stand for several points, and the shares of trials in which each network fires.
+TEST(Separation, RangesAndEventsOfAnIndependentProgram) {
+  for (const double a1 : {.2, .4})
+    ExpectRatioBetween(SelfEvents({.a = a1}, .01, 15, Between::kIdentity), 0, 0, "a1");
+  for (const double a1 : {.7, .9, 1.2, 1.5})
+    ExpectRatioBetween(SelfEvents({.a = a1}, .01, 15, Between::kOnes), .885, .902, "a1, ones");
+  for (const double a0 : {.05, .15, .25})
+    ExpectRatioBetween(SelfEvents({.a = 1.2}, a0, 15, Between::kOnes), .885, .895, "a0, ones");
+  const auto cross = [](int64_t d, double a0, double a1) {
+    const auto tokens = [&](double a) {
+      return CrossTokens({.tokens = 200, .dim = d, .a = a, .stack = Stack::kCut});
+    };
+    return CountEvents(OutputsOfFour(tokens(a1), tokens(a0), Between::kIdentity),
+                       {.count = 2000, .hidden = 10, .threshold = 0.9},
+                       RandomStream(11, "test").Child(static_cast<uint64_t>(d)),
+                       Context({.seed = 7}));
+  };
+  for (const int64_t d : {21, 26, 41, 51}) ExpectRatioBetween(cross(d, .01, 3), .935, .955, "d");
+  for (const double a1 : {1.1, 1.5, 2.0}) ExpectRatioBetween(cross(11, .01, a1), .925, .945, "a1");
+  for (const double a0 : {.1, .3, .5}) ExpectRatioBetween(cross(11, a0, 3), .925, .945, "a0");
+  ExpectRatioBetween(cross(12, .01, 1.2), .935, .945, "a1, cut");
+  ExpectRatioBetween(cross(12, .3, 3), .925, .935, "a0, cut");
+  ExpectRatioBetween(CountRegressionEvents(1000, {.count = 2000, .hidden = 12, .threshold = 0.5},
+                                           RandomStream(12, "test"), Context({.seed = 7})),
+                     .999, 1, "regression");
+  const double fired[][5] = {{200, .99, .53, .34, .34}, {1000, .99, .35, .35, .35}};
+  for (const auto& row : fired) {
+    const Events events = SelfEvents({.tokens = static_cast<int64_t>(row[0]), .dim = 12, .a = 1.2},
+                                     .01, 15, Between::kIdentity);
+    for (size_t i = 0; i < 4; ++i) {
+      const double reference = row[i + 1];
+      EXPECT_NEAR(static_cast<double>(events.fired[i]) / 2000, reference,
+                  4.5 * std::sqrt(2 * reference * (1 - reference) / 2000) + 5e-3)
+          << i;
+    }
+  }
 }
 
 struct SelfCase {
@@ -249,7 +314,9 @@ TEST(Separation, CrossRatiosOfAnIndependentProgram) {
   const Context context({.seed = 7});
   uint64_t figure = 0;
   const auto expect = [&](int64_t n, int64_t d, int64_t m, double a0, double a1, double reference) {
-    const auto tokens = [&](double a) { return CrossTokens({.tokens = n, .dim = d, .a = a}); };
+    const auto tokens = [&](double a) {
+      return CrossTokens({.tokens = n, .dim = d, .a = a, .stack = Stack::kCut});
+    };
     ExpectRatio(CountEvents(OutputsOfFour(tokens(a1), tokens(a0), Between::kIdentity),
                             {.count = 2000, .hidden = m, .threshold = 0.9},
                             RandomStream(8, "test").Child(++figure), context),
@@ -270,6 +337,11 @@ TEST(Separation, CrossRatiosOfAnIndependentProgram) {
   for (const auto& [a1, r] : by_a1) expect(200, 11, 10, .01, a1, r);
   const double by_a0[][2] = {{.6, .900}, {.7, .889}, {.8, .739}, {.9, .459}};
   for (const auto& [a0, r] : by_a0) expect(200, 11, 10, a0, 3, r);
+  // d = 12 does not divide: the stack is cut off.
+  const double cut_by_a1[][2] = {{.7, .026}, {.8, .141}, {.9, .622}, {1, .895}};
+  for (const auto& [a1, r] : cut_by_a1) expect(200, 12, 10, .01, a1, r);
+  const double cut_by_a0[][2] = {{.6, .920}, {.7, .911}, {.8, .815}, {.9, .316}};
+  for (const auto& [a0, r] : cut_by_a0) expect(200, 12, 10, a0, 3, r);
 }
 
 TEST(Separation, RegressionRatiosOfAnIndependentProgram) {

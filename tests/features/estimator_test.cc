@@ -66,7 +66,8 @@ std::vector<Case> UnbiasedCases() {
   std::vector<Case> cases;
   for (const FeatureMapInfo& map : Maps()) {
     for (const ProjectionInfo& projection : Projections()) {
-      if (projection.name == "none") continue;
+      if (projection.name == "none" || !map.is_random) continue;
+      if (!map.has_omega && projection.name != "gaussian") continue;  // it is not used
       for (const bool axis_aligned : {false, true}) {
         // Hadamard factors of an axis-aligned vector take few values. One of them is 0, where sgn
         // jumps: 14 % at d = 16.

@@ -38,8 +38,11 @@ class EveryMap : public testing::TestWithParam<MapEntry> {
     std::vector<Omega> omega;
     omega.push_back(features::FindProjection("none").draw(
         {.features = dim, .dim = dim, .norm = OmegaNorm::kChi, .stream = RandomStream(1, "test")}));
-    return std::make_unique<FeatureConstants>(GetParam(), dim, epsilon(), std::move(omega),
-                                              std::vector<double>{0.0});
+    return std::make_unique<FeatureConstants>(FeatureParts{.map = GetParam(),
+                                                           .dim = dim,
+                                                           .epsilon = epsilon(),
+                                                           .oprf_a = {0.0},
+                                                           .omega = std::move(omega)});
   }
 };
 
@@ -102,13 +105,13 @@ TEST_P(EveryMap, AgreesInFloatAndDoubleOnEverySimdTarget) {
   const auto width = static_cast<size_t>(head.width);
   std::vector<double> exponents(width), factors(width), grad_exponents(width), grad_factors(width),
       grad_x(37);
-  reference::FeaturesOf(head, x.data(), exponents.data(), factors.data());
+  reference::FeaturesOf(head, FeatureRole::kQuery, x.data(), exponents.data(), factors.data());
   for (size_t i = 0; i < width; ++i) {
     grad_exponents[i] = static_cast<float>(0.1 + 0.03 * static_cast<double>(i % 7));
     grad_factors[i] = static_cast<float>(0.2 - 0.05 * static_cast<double>(i % 5));
   }
-  reference::FeatureGradientOf(head, x.data(), grad_exponents.data(), grad_factors.data(),
-                               grad_x.data());
+  reference::FeatureGradientOf(head, FeatureRole::kQuery, x.data(), grad_exponents.data(),
+                               grad_factors.data(), grad_x.data());
   const std::vector<float> grad_exponents_f32(grad_exponents.begin(), grad_exponents.end()),
       grad_factors_f32(grad_factors.begin(), grad_factors.end());
   const Context context;
@@ -197,7 +200,11 @@ class EveryRowMap : public testing::TestWithParam<std::tuple<MapEntry, int64_t>>
  protected:
   const MapEntry map = std::get<0>(GetParam());
   const int64_t dim = std::get<1>(GetParam());
-  const FeatureConstants constants{map, dim, 0, {}, {0.0}};
+  const FeatureConstants constants{
+      FeatureParts{.map = map,
+                   .dim = dim,
+                   .oprf_a = {0.0},
+                   .polynomial = ExactShape(map.row.coefficients, dim)}};
   const std::vector<double> x = Row(dim, 1);
 
   static std::vector<double> Row(int64_t dim, double phase) {
@@ -209,7 +216,8 @@ class EveryRowMap : public testing::TestWithParam<std::tuple<MapEntry, int64_t>>
 
   std::vector<double> Factors(const std::vector<double>& row) const {
     std::vector<double> exponents(static_cast<size_t>(constants.width()), 1.0), factors(exponents);
-    reference::FeaturesOf(constants.Head(0), row.data(), exponents.data(), factors.data());
+    reference::FeaturesOf(constants.Head(0), FeatureRole::kQuery, row.data(), exponents.data(),
+                          factors.data());
     for (const double exponent : exponents) EXPECT_EQ(exponent, 0);
     return factors;
   }
@@ -220,8 +228,8 @@ TEST_P(EveryRowMap, HasTheDerivativeOfItsFormulaInBothTypesOnEverySimdTarget) {
   std::vector<double> grad_factors(width), none(width, 0.0), got(x.size());
   for (size_t i = 0; i < width; ++i)
     grad_factors[i] = static_cast<float>(0.3 - 0.1 * static_cast<double>(i % 9));
-  reference::FeatureGradientOf(constants.Head(0), x.data(), none.data(), grad_factors.data(),
-                               got.data());
+  reference::FeatureGradientOf(constants.Head(0), FeatureRole::kQuery, x.data(), none.data(),
+                               grad_factors.data(), got.data());
   constexpr double kStep = 1e-6;
   for (size_t i = 0; i < x.size(); ++i) {
     std::vector<double> up = x, down = x;
@@ -270,23 +278,18 @@ TEST_P(EveryRowMap, SaysItsSignTruly) {
 TEST_P(EveryRowMap, HasTheKernelThatItSays) {
   const std::vector<double> y = Row(dim, 2);
   const std::vector<double> phi_x = Factors(x), phi_y = Factors(y);
-  Pair pair{};
-  double dot = 0;
+  double dot = 0, s = 0;
   for (size_t r = 0; r < phi_x.size(); ++r) dot += phi_x[r] * phi_y[r];
-  for (size_t i = 0; i < x.size(); ++i) {
-    pair.xx += x[i] * x[i];
-    pair.yy += y[i] * y[i];
-    pair.xy += x[i] * y[i];
-  }
-  const Moments moments = map.theory(pair, {.dim = dim, .omega_dim = dim, .norm = OmegaNorm::kChi});
-  EXPECT_NEAR(*moments.mean, dot, 1e-12 * (1 + std::fabs(dot)));
-  EXPECT_EQ(*moments.second, *moments.mean * *moments.mean);
+  for (size_t i = 0; i < x.size(); ++i) s += x[i] * y[i];
+  const double kernel = map.traits->info.name == "taylor1" ? 1 + s : 1 + s + s * s / 2;
+  EXPECT_NEAR(dot, kernel, 1e-12 * (1 + std::fabs(dot)));
 }
 
+// Those with a polynomial of their own; others: tests/features/polynomial_map_test.cc.
 std::vector<MapEntry> RowMaps() {
   std::vector<MapEntry> maps;
   for (const MapEntry& map : AllMaps()) {
-    if (map.IsRowMap()) maps.push_back(map);
+    if (!map.row.coefficients.empty()) maps.push_back(map);
   }
   return maps;
 }
@@ -300,13 +303,18 @@ INSTANTIATE_TEST_SUITE_P(RowMaps, EveryRowMap,
                                   std::to_string(std::get<1>(test.param));
                          });
 
+std::vector<double> RowFactors(std::string_view name, const std::vector<double>& x) {
+  const MapEntry& map = *FindMap(name);
+  const PolynomialShape shape = ExactShape(map.row.coefficients, static_cast<int64_t>(x.size()));
+  const HeadFeatures head{
+      .map = &map, .dim = shape.dim, .width = shape.width, .polynomial = &shape};
+  std::vector<double> phi(static_cast<size_t>(shape.width));
+  map.row.evaluate(x.data(), head.Tables(), phi.data());
+  return phi;
+}
+
 TEST(Taylor, OrdersItsFeaturesByDegreeAndPairsByDistance) {
-  const auto features = [](const std::vector<double>& x) {
-    const MapEntry& map = *FindMap("taylor");
-    std::vector<double> phi(static_cast<size_t>(map.Width(0, static_cast<int64_t>(x.size()))));
-    map.row.evaluate(x.data(), static_cast<int64_t>(x.size()), phi.data());
-    return phi;
-  };
+  const auto features = [](const std::vector<double>& x) { return RowFactors("taylor", x); };
   const double root = std::sqrt(0.5);
   const auto expect = [](const std::vector<double>& got, const std::vector<double>& want) {
     ASSERT_EQ(got.size(), want.size());
@@ -319,12 +327,8 @@ TEST(Taylor, OrdersItsFeaturesByDegreeAndPairsByDistance) {
 
 // K = 1 + s + s²/2 from features, the smallest value 1/2 at s = −1 included.
 TEST(Taylor, HasThePolynomialOfDegreeTwoForItsKernel) {
-  const MapEntry& map = *FindMap("taylor");
-  for (const int64_t dim : {1, 2, 5, 16, 17}) {
-    const auto d = static_cast<size_t>(dim);
-    const auto width = static_cast<size_t>(map.Width(0, dim));
-    EXPECT_EQ(width, 1 + d + d * (d + 1) / 2);
-    std::vector<double> x(d), y(d), phi_x(width), phi_y(width);
+  for (const size_t d : {1u, 2u, 5u, 16u, 17u}) {
+    std::vector<double> x(d), y(d);
     for (uint64_t seed = 0; seed < 20; ++seed) {
       RandomStream(seed, "x").FillNormal(0, x);
       RandomStream(seed, "y").FillNormal(0, y);
@@ -334,19 +338,37 @@ TEST(Taylor, HasThePolynomialOfDegreeTwoForItsKernel) {
         for (double& value : y) value *= -1 / s;
         s = -1;
       }
-      map.row.evaluate(x.data(), dim, phi_x.data());
-      map.row.evaluate(y.data(), dim, phi_y.data());
-      for (size_t r = 0; r < width; ++r) kernel += phi_x[r] * phi_y[r];
-      EXPECT_NEAR(kernel, 1 + s + s * s / 2, 1e-12 * (1 + s * s)) << dim;
+      const std::vector<double> phi_x = RowFactors("taylor", x), phi_y = RowFactors("taylor", y);
+      EXPECT_EQ(phi_x.size(), 1 + d + d * (d + 1) / 2);
+      for (size_t r = 0; r < phi_x.size(); ++r) kernel += phi_x[r] * phi_y[r];
+      EXPECT_NEAR(kernel, 1 + s + s * s / 2, 1e-12 * (1 + s * s)) << d;
     }
   }
 }
 
 TEST(MapTable, HoldsEveryMapOfTheHouseOnce) {
-  for (const char* name :
-       {"positive", "hyperbolic", "trigonometric", "regularized", "oprf", "gaussian-positive",
-        "gaussian-trigonometric", "relu", "sigmoid", "exp", "abs", "gelu", "cos", "tanh",
-        "identity", "elu", "sgn", "taylor", "taylor1"}) {
+  for (const char* name : {"positive",
+                           "hyperbolic",
+                           "trigonometric",
+                           "regularized",
+                           "oprf",
+                           "gaussian-positive",
+                           "gaussian-trigonometric",
+                           "relu",
+                           "sigmoid",
+                           "exp",
+                           "abs",
+                           "gelu",
+                           "cos",
+                           "tanh",
+                           "identity",
+                           "elu",
+                           "sgn",
+                           "taylor",
+                           "taylor1",
+                           "poly-exact",
+                           "poly-sum",
+                           "poly-sketch"}) {
     ASSERT_NE(FindMap(name), nullptr) << name;
     EXPECT_EQ(&AllMaps()[static_cast<size_t>(FindMap(name)->index)], FindMap(name));
   }

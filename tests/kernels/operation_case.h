@@ -180,6 +180,7 @@ inline constexpr Size kSizes[] = {{1, 1}, {1, 19}, {5, 8}, {7, 33}, {300, 10}, {
 std::vector<OperationCase> TokenCases();   // embedding, positions, dropout, pooling
 std::vector<OperationCase> LayerCases();   // what layers compute from them
 std::vector<OperationCase> HeadCases();    // losses and products
+std::vector<OperationCase> UnitCases();    // rows of linearised units
 std::vector<OperationCase> UpdateCases();  // what a step does to all parameters
 
 }  // namespace favor

@@ -15,7 +15,7 @@ namespace {
 
 std::vector<OperationCase> AllCases() {
   std::vector<OperationCase> all;
-  for (auto&& cases : {TokenCases(), LayerCases(), HeadCases(), UpdateCases()})
+  for (auto&& cases : {TokenCases(), LayerCases(), HeadCases(), UnitCases(), UpdateCases()})
     all.insert(all.end(), cases.begin(), cases.end());
   return all;
 }

@@ -93,7 +93,9 @@ TEST_F(LayerGradients, EmbeddingWithRepeatedTokens) {
 TEST_F(LayerGradients, FeedForward) {
   for (const auto activation : {Activation::kGelu, Activation::kRelu, Activation::kGeluTanh}) {
     parameters_ = ParameterSet({.seed = 3, .type = DataType::kF64});
-    layers::FeedForward layer(parameters_, "ff", 5, 9, activation, 0.7);
+    layers::FeedForward layer(
+        parameters_, "ff",
+        {.width = 5, .ff = 9, .activation = activation, .output_gain = 0.7, .linearised = {}});
     Shake();
     layers::Arena arena(DataType::kF64);
     layer.Reserve(arena, 6);
@@ -104,7 +106,7 @@ TEST_F(LayerGradients, FeedForward) {
     Tensor x = RandomDoubles({6, 5}, "x"), weights = RandomDoubles({6, 5}, "w");
     Tensor y({6, 5}, DataType::kF64), grad_x({6, 5}, DataType::kF64);
     const auto loss = [&] {
-      layer.Forward(context_, x, a, w, {}, y);
+      layer.Forward(context_, x, a, w, {}, /*kept=*/nullptr, y);
       return WeightedSum(weights, y);
     };
     loss();

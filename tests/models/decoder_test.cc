@@ -74,6 +74,18 @@ TEST(Decoder, EveryNonnegativeMapDecodes) {
   }
 }
 
+// Products of features and weights are made for the first token alone.
+TEST(Decoder, LinearisedLayersDecode) {
+  for (const bool exact : {false, true}) {
+    ModelConfig config = DecoderConfig();
+    config.attention = "exact";
+    config.feed_forward = FeedForwardKind::kLinearised;
+    config.linearised = {.degree = 4, .columns = 60, .exact_quadratic = exact};
+    ExpectSameAsParallel(config, 30, 1, exact ? "exact squares" : "sketches");
+    ExpectSameAsParallel(config, 30, 7, exact ? "exact squares" : "sketches");
+  }
+}
+
 // Longer than the chunks in which prompts are read, and pieces that are not whole tiles.
 TEST(Decoder, PiecesOfAnySizeAgree) {
   for (const char* attention : {"linear", "exact", "uniform"}) {

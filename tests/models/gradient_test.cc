@@ -70,6 +70,15 @@ std::vector<GradientCase> Cases() {
     c.positions = Positions::kRotary;
   });
   add("exact_every", [](ModelConfig& c) { c.exact_every = 2; });
+  add("linearised", [](ModelConfig& c) {
+    c.feed_forward = FeedForwardKind::kLinearised;
+    c.linearised = {.degree = 4, .columns = 30};
+  });
+  add("linearised_exact_quadratic", [](ModelConfig& c) {
+    c.norm = Norm::kPost;
+    c.feed_forward = FeedForwardKind::kLinearised;
+    c.linearised = {.degree = 4, .columns = 10, .exact_quadratic = true, .own_curves = true};
+  });
   add("no_positions", [](ModelConfig& c) { c.positions = Positions::kNone; });
   add(
       "dropout", [](ModelConfig&) {}, 0.2);

@@ -180,8 +180,7 @@ class Linear : public Kind {
 
   int64_t TraceBytes(const CacheShape& shape, const AttentionOptions& options) const override {
     if (options.causal) return 0;
-    const kernels::MapEntry* map = kernels::FindMap(options.features.map);
-    const int64_t width = map == nullptr ? 0 : map->Width(options.features.features, shape.dim);
+    const int64_t width = features::WidthOf(options.features, shape.dim);
     return shape.batch * shape.heads * kernels::PrefixState::Bytes(width, shape.value_dim);
   }
 
@@ -190,9 +189,10 @@ class Linear : public Kind {
   double Flops(const CacheShape& shape, int64_t length, const AttentionOptions& options,
                bool backward) const override {
     const kernels::MapEntry* map = kernels::FindMap(options.features.map);
-    const int64_t features = options.plan                        ? options.plan->features()
-                             : map != nullptr && map->IsRowMap() ? map->Width(0, shape.dim)
-                                                                 : options.features.features;
+    const int64_t features = options.plan ? options.plan->features()
+                             : map != nullptr && map->IsRowMap()
+                                 ? features::WidthOf(options.features, shape.dim)
+                                 : options.features.features;
     const auto rows = static_cast<double>(shape.batch * shape.heads * length),
                m = static_cast<double>(features),
                dims = static_cast<double>(shape.dim + shape.value_dim);

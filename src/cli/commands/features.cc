@@ -14,11 +14,9 @@
 namespace favor::cli {
 namespace {
 
-constexpr std::string_view kRoles[] = {"query", "key"};
-
 struct Arguments {
   std::string input, out, save_omega, oprf_with;
-  std::string role = "query";
+  FeatureRole role = FeatureRole::kQuery;
   double scale = 1;
   bool log = false, json = false;
   FeatureArguments features;
@@ -53,9 +51,9 @@ void Run(Arguments& arguments) {
     const Shape shape = x.shape().WithLast(plan.width());
     result = Tensor(shape, DataType::kF64);
     Tensor factors(shape, DataType::kF64);
-    FeatureExponents(plan, x, context, result, factors);
+    FeatureExponents(plan, x, context, result, factors, arguments.role);
   } else {
-    result = Features(plan, x, context);
+    result = Features(plan, x, context, arguments.role);
   }
   if (!arguments.save_omega.empty()) WriteNpy(arguments.save_omega, plan.Omega());
   WriteNpy(arguments.out, result);
@@ -87,8 +85,8 @@ void Declare(Options& options, Arguments& a) {
       .Path("--input", "X.npy", a.input, "Rows x: .npy, f16/f32/f64, [L,d], [H,L,d] or [B,H,L,d]")
       .Required();
   options.Path("--out", "PHI.npy", a.out, "Where φ goes: f64, [..., L, width]").Required();
-  options.Choice("--role", kRoles, a.role,
-                 "Which side x is on; every map of this version treats both sides alike");
+  options.Choice("--role", a.role,
+                 "Which side x is on; only polynomials with negative coefficients tell them apart");
   a.features.Add(options);
   options.Flag("--log", a.log,
                "Write the exponents E instead, where φ = exp(E + c)·g (--json prints c)");

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "cli/command.h"
@@ -27,12 +28,16 @@ struct Arguments {
   ContextArguments run;
   // By experiment; an option without numbers was not given.
   std::map<std::string, experiments::OptionValues> options;
+  std::map<std::string, std::optional<double>> point;  // by the name of a parameter
+  bool allow = false;
 };
 
 void List() {
-  for (const experiments::Experiment& experiment : experiments::AllExperiments()) {
-    fmt::print("{:16}{}; {}\n", experiment.name, experiment.summary, experiment.subject);
-  }
+  size_t longest = 0;
+  for (const experiments::Experiment& experiment : experiments::AllExperiments())
+    longest = std::max(longest, experiment.name.size());
+  for (const experiments::Experiment& experiment : experiments::AllExperiments())
+    fmt::print("{:{}}  {}; {}\n", experiment.name, longest, experiment.summary, experiment.subject);
 }
 
 void CheckNumbers(const experiments::ExperimentOption& option, const std::vector<int64_t>& values) {
@@ -62,6 +67,61 @@ experiments::OptionValues GivenOptions(const Arguments& arguments, std::string_v
   return given;
 }
 
+// Names of the experiments that `has` holds for.
+template <class Has>
+std::string NamesOfExperiments(const Has& has) {
+  std::vector<std::string_view> names;
+  for (const experiments::Experiment& experiment : experiments::AllExperiments())
+    if (has(experiment)) names.push_back(experiment.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+const experiments::PointParameter* FindParameter(const experiments::Experiment& experiment,
+                                                 std::string_view name) {
+  for (const experiments::PointParameter& parameter : experiment.parameters)
+    if (parameter.name == name) return &parameter;
+  return nullptr;
+}
+
+std::string ExperimentsWith(std::string_view parameter) {
+  return NamesOfExperiments([&](const experiments::Experiment& experiment) {
+    return FindParameter(experiment, parameter) != nullptr;
+  });
+}
+
+void CheckParameter(const experiments::PointParameter& parameter, double value) {
+  if (value >= parameter.least && value <= parameter.most &&
+      (!parameter.whole || value == std::floor(value)))
+    return;
+  Throw(ErrorCode::kInvalidOption, fmt::format("lab: --{}", parameter.name),
+        "given {}, expected a {} from {} to {}", value, parameter.whole ? "whole number" : "number",
+        parameter.least, parameter.most);
+}
+
+// The point that was given for an experiment, null: for none, or for all; what the experiment does
+// not take is refused.
+experiments::GivenPoint GivenPointOf(const Arguments& arguments, std::string_view name,
+                                     const experiments::Experiment* experiment) {
+  experiments::GivenPoint point{.values = {}, .allow = arguments.allow};
+  const std::string_view with = name.empty() ? "no experiment" : name;
+  for (const auto& [given, value] : arguments.point) {
+    if (!value) continue;
+    const experiments::PointParameter* parameter =
+        experiment != nullptr ? FindParameter(*experiment, given) : nullptr;
+    if (parameter == nullptr)
+      Throw(ErrorCode::kInvalidOption, "lab", "given --{} with {}, expected it with {} only", given,
+            with, ExperimentsWith(given));
+    CheckParameter(*parameter, *value);
+    point.values.emplace(given, *value);
+  }
+  if (point.allow && (experiment == nullptr || !experiment->has_rules || point.empty()))
+    Throw(ErrorCode::kInvalidOption, "lab",
+          "given --allow with {}{}, expected it with a point of {} only", with,
+          point.empty() ? " and no point" : "",
+          NamesOfExperiments([](const experiments::Experiment& one) { return one.has_rules; }));
+  return point;
+}
+
 // The scale of a run; the two flags exclude each other.
 experiments::Scale ScaleOf(const Arguments& arguments) {
   if (arguments.quick && arguments.paper)
@@ -79,6 +139,7 @@ std::vector<experiments::LabSettings> Asked(const Arguments& arguments) {
   std::vector<experiments::LabSettings> asked;
   if (name == kAll) {
     GivenOptions(arguments, kAll);
+    GivenPointOf(arguments, kAll, nullptr);
     if (arguments.draws > 0)
       Throw(ErrorCode::kInvalidOption, "lab",
             "given --draws with all, expected it with one experiment");
@@ -88,6 +149,7 @@ std::vector<experiments::LabSettings> Asked(const Arguments& arguments) {
     const experiments::Experiment& experiment = experiments::FindExperiment(name);
     asked.push_back(experiments::SettingsOf(experiment, scale, arguments.draws,
                                             GivenOptions(arguments, experiment.name), seed));
+    asked.back().point = GivenPointOf(arguments, experiment.name, &experiment);
   }
   return asked;
 }
@@ -119,6 +181,7 @@ void Announce(const std::vector<const experiments::LabSettings*>& left) {
 void Run(const Arguments& arguments) {
   if (arguments.names.empty()) {
     GivenOptions(arguments, "");
+    GivenPointOf(arguments, "", nullptr);
     const bool other = arguments.quick || arguments.paper || arguments.resume || arguments.json ||
                        arguments.draws > 0;
     if (other)
@@ -190,6 +253,21 @@ void Declare(Options& options, Arguments& a) {
           .Default(fmt::format("{}", fmt::join(option.standard, ",")));
     }
   }
+  options.Heading("One point of a separation experiment, instead of its sweeps");
+  for (const experiments::Experiment& experiment : experiments::AllExperiments()) {
+    for (const experiments::PointParameter& parameter : experiment.parameters) {
+      const auto [at, added] = a.point.try_emplace(std::string(parameter.name));
+      if (!added) continue;  // experiments share it
+      options
+          .Number(fmt::format("--{}", parameter.name), at->second,
+                  fmt::format("{} ({})", parameter.help, ExperimentsWith(parameter.name)))
+          .Placeholder(parameter.whole ? "N" : "X")
+          .Default("the paper's");
+    }
+  }
+  options.Flag("--allow", a.allow,
+               "Measure a point that breaks a rule of the paper: the last copy of the identity is "
+               "cut off if n is not a multiple of its rows, and b + c need not be 1");
 }
 
 }  // namespace

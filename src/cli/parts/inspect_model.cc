@@ -13,6 +13,7 @@
 #include "core/json.h"
 #include "favor/model.h"
 #include "models/checkpoint.h"
+#include "models/feed_forward.h"
 #include "models/heads.h"
 #include "models/network.h"
 #include "reports/memory_table.h"
@@ -112,9 +113,11 @@ void Run(Arguments& a) {
   for (const ModelSummary::Part& part : summary.parts)
     parts.rows.push_back({part.name, std::to_string(part.parameters)});
   parts.rows.push_back({"all", std::to_string(summary.parameters)});
-  fmt::print("{}: {}, {} layers of width {}, {} heads\n\n{}\n",
-             config.causal ? "decoder" : "encoder", models::AttentionText(config), config.layers,
-             config.width, config.heads, parts.ToText());
+  const bool linearised = config.feed_forward == FeedForwardKind::kLinearised;
+  fmt::print("{}: {}{}, {} layers of width {}, {} heads\n\n{}\n",
+             config.causal ? "decoder" : "encoder", models::AttentionText(config),
+             linearised ? ", " + models::FeedForwardText(config) : "", config.layers, config.width,
+             config.heads, parts.ToText());
   if (const reports::Table heads = reports::MemoryTable(memories); !heads.rows.empty())
     fmt::print("{}\n", heads.ToText());
   reports::Table memory{

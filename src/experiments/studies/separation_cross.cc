@@ -14,12 +14,26 @@ constexpr double kHigh = 0.9;
 
 struct Point {
   int64_t n = 200, d = 11, hidden = 10;
-  double a0 = 0.01, a1 = 3;
+  double a0 = 0.01, a1 = 3, tau = kThreshold;
+  Stack stack = Stack::kWhole;
 
-  bool Outside() const { return a0 >= 0.1 || a1 < 1; }
+  bool Outside() const { return a0 >= 0.1 || a1 < 1 || n % (d - 1) != 0 || tau != kThreshold; }
 };
 
 int64_t HiddenFor(double n) { return std::lround(std::log(n / kFailing)); }
+
+// The point that a user asks for.
+Point PointOf(const GivenPoint& given) {
+  Point point;
+  point.n = given.WholeAt("n", point.n);
+  point.d = given.WholeAt("d", point.d);
+  point.hidden = given.WholeAt("m", HiddenFor(static_cast<double>(point.n)));
+  point.a0 = given.At("a0", point.a0);
+  point.a1 = given.At("a1", point.a1);
+  point.tau = given.At("tau", point.tau);
+  if (given.allow) point.stack = Stack::kCut;
+  return point;
+}
 
 void Run(ExperimentRun& run) {
   run.report.AddText(fmt::format(
@@ -29,28 +43,32 @@ void Run(ExperimentRun& run) {
       kThreshold, kFailing));
   const RandomStream stream(run.context.seed(), "separation cross");
   uint64_t figure = 0;
+  const auto measure = [&](const Point& point) {
+    const auto tokens = [&](double a) {
+      return CrossTokens({.tokens = point.n, .dim = point.d, .a = a, .stack = point.stack});
+    };
+    return SweepPoint{
+        .events = CountEvents(OutputsOfFour(tokens(point.a1), tokens(point.a0), Between::kIdentity),
+                              {.count = run.draws, .hidden = point.hidden, .threshold = point.tau},
+                              stream.Child(++figure), run.context),
+        .closed_form = 1 - std::pow(0.75, static_cast<double>(point.hidden)),
+        .outside = point.Outside()};
+  };
+  if (!run.point.empty()) {
+    const Point point = PointOf(run.point);
+    return RunPoint(measure(point),
+                    fmt::format("n = {}, d = {}, m = {}, a0 = {:g}, a1 = {:g}, τ = {:g}", point.n,
+                                point.d, point.hidden, point.a0, point.a1, point.tau),
+                    run);
+  }
   const auto sweep = [&](const std::string& parameter, const std::string& rest,
                          const std::vector<double>& values, const auto& make) {
-    return RunSweep(
-        {.parameter = parameter,
-         .rest = rest,
-         .values = values,
-         .measure =
-             [&](double value) {
-               const Point point = make(value);
-               const auto tokens = [&](double a) {
-                 return CrossTokens({.tokens = point.n, .dim = point.d, .a = a});
-               };
-               return SweepPoint{
-                   .events = CountEvents(
-                       OutputsOfFour(tokens(point.a1), tokens(point.a0), Between::kIdentity),
-                       {.count = run.draws, .hidden = point.hidden, .threshold = kThreshold},
-                       stream.Child(++figure), run.context),
-                   .closed_form = 1 - std::pow(0.75, static_cast<double>(point.hidden)),
-                   .outside = point.Outside()};
-             },
-         .closed_form = parameter == "m" ? "softmax, D1" : ""},
-        run);
+    return RunSweep({.parameter = parameter,
+                     .rest = rest,
+                     .values = values,
+                     .measure = [&](double value) { return measure(make(value)); },
+                     .closed_form = parameter == "m" ? "softmax, D1" : ""},
+                    run);
   };
   const auto sizes = sweep("n", "d = 11, m = ln(n/0.01)", Grid(200, 10, 1000), [](double n) {
     return Point{.n = static_cast<int64_t>(n), .hidden = HiddenFor(n)};
@@ -81,7 +99,10 @@ Experiment SeparationCrossExperiment() {
           .subject = "Superiority of Softmax, Figure 7",
           .draws = {.quick = 20, .full = 2000, .paper = 10000},
           .seconds = {.quick = 1, .full = 6, .paper = 30},
-          .run = Run};
+          .run = Run,
+          .parameters = {kTokensParameter, kDimParameter, kHiddenParameter, kZeroParameter,
+                         kOneParameter, kThresholdParameter},
+          .has_rules = true};
 }
 
 }  // namespace favor::experiments

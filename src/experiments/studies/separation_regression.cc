@@ -14,6 +14,11 @@ namespace {
 constexpr double kThreshold = 0.5;  // the paper leaves it open; 0.25 to 0.9 give the same
 constexpr double kPrecision = 0.05;
 
+// ln n, rounded down, and at least 1.
+int64_t HiddenFor(int64_t n) {
+  return std::max<int64_t>(static_cast<int64_t>(std::log(static_cast<double>(n))), 1);
+}
+
 void Run(ExperimentRun& run) {
   run.report.AddText(fmt::format(
       "n logits are uniform between 1 and 1.4 times ln n; in D1 one of them is 4 ln n. The outputs "
@@ -24,12 +29,18 @@ void Run(ExperimentRun& run) {
       kThreshold));
   const RandomStream stream(run.context.seed(), "separation regression");
   uint64_t figure = 0;
-  const auto measure = [&](int64_t n, int64_t hidden) {
+  const auto measure = [&](int64_t n, int64_t hidden, double threshold = kThreshold) {
     return SweepPoint{.events = CountRegressionEvents(
-                          n, {.count = run.draws, .hidden = hidden, .threshold = kThreshold},
+                          n, {.count = run.draws, .hidden = hidden, .threshold = threshold},
                           stream.Child(++figure), run.context),
                       .closed_form = 1 - std::exp2(-static_cast<double>(hidden))};
   };
+  if (!run.point.empty()) {
+    const int64_t n = run.point.WholeAt("n", 1000), hidden = run.point.WholeAt("m", HiddenFor(n));
+    const double threshold = run.point.At("tau", kThreshold);
+    return RunPoint(measure(n, hidden, threshold),
+                    fmt::format("n = {}, m = {}, τ = {:g}", n, hidden, threshold), run);
+  }
   std::vector<Comparison> closed;
   const auto keep = [&](const std::vector<std::pair<double, SweepPoint>>& points) {
     for (const auto& [value, point] : points) {
@@ -45,7 +56,7 @@ void Run(ExperimentRun& run) {
                  .values = Grid(100, 10, 2000),
                  .measure =
                      [&](double n) {
-                       return measure(static_cast<int64_t>(n), static_cast<int64_t>(std::log(n)));
+                       return measure(static_cast<int64_t>(n), HiddenFor(static_cast<int64_t>(n)));
                      },
                  .closed_form = "success"},
                 run));
@@ -70,7 +81,8 @@ Experiment SeparationRegressionExperiment() {
           .subject = "Superiority of Softmax, Figure 3",
           .draws = {.quick = 50, .full = 1000, .paper = 2000},
           .seconds = {.quick = 1, .full = 60, .paper = 120},
-          .run = Run};
+          .run = Run,
+          .parameters = {kTokensParameter, kHiddenParameter, kThresholdParameter}};
 }
 
 }  // namespace favor::experiments

@@ -10,7 +10,9 @@ Experiment SeparationSelfExperiment() {
           .subject = "Superiority of Softmax, Figure 4",
           .draws = {.quick = 20, .full = 2000, .paper = 10000},
           .seconds = {.quick = 1, .full = 15, .paper = 75},
-          .run = [](ExperimentRun& run) { RunSelfSweeps(Between::kIdentity, run); }};
+          .run = [](ExperimentRun& run) { RunSelfSweeps(Between::kIdentity, run); },
+          .parameters = SelfPointParameters(),
+          .has_rules = true};
 }
 
 }  // namespace favor::experiments

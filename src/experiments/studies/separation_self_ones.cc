@@ -10,7 +10,9 @@ Experiment SeparationSelfOnesExperiment() {
           .subject = "Superiority of Softmax, Figure 5",
           .draws = {.quick = 20, .full = 2000, .paper = 10000},
           .seconds = {.quick = 1, .full = 15, .paper = 75},
-          .run = [](ExperimentRun& run) { RunSelfSweeps(Between::kOnes, run); }};
+          .run = [](ExperimentRun& run) { RunSelfSweeps(Between::kOnes, run); },
+          .parameters = SelfPointParameters(),
+          .has_rules = true};
 }
 
 }  // namespace favor::experiments

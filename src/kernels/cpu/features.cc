@@ -15,12 +15,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
-// Exponents and factors of `count` rows of one head.
-void FeaturesOnTarget(const HeadFeatures& head, const float* x, int64_t count,
+// Exponents and factors of `count` rows of one head. A row map may be given no exponents and no
+// gradients of them.
+void FeaturesOnTarget(const HeadFeatures& head, FeatureRole role, const float* x, int64_t count,
                       const Context& context, float* exponents, float* factors) {
   const int64_t width = head.width;
   FeaturePanel panel(head, count, /*backward=*/false, context);
-  panel.Compute(ConstView(x, {count, head.dim}), 0, count, nullptr, 1, nullptr);
+  panel.Compute(role, ConstView(x, {count, head.dim}), 0, count, nullptr, 1, nullptr);
+  if (head.map->IsRowMap()) {
+    if (exponents != nullptr) std::fill_n(exponents, count * width, 0.0f);
+    for (int64_t row = 0; row < count; ++row)
+      std::copy_n(panel.Factors(row), width, factors + row * width);
+    return;
+  }
   std::vector<float> offset(static_cast<size_t>(width));
   for (int64_t r = 0; r < width; ++r)
     offset[static_cast<size_t>(r)] = static_cast<float>(head.Offset(r));
@@ -36,20 +43,23 @@ void FeaturesOnTarget(const HeadFeatures& head, const float* x, int64_t count,
   }
 }
 
-void FeaturesBackwardOnTarget(const HeadFeatures& head, const float* x, int64_t count,
-                              const float* grad_exponents, const float* grad_factors,
+void FeaturesBackwardOnTarget(const HeadFeatures& head, FeatureRole role, const float* x,
+                              int64_t count, const float* grad_exponents, const float* grad_factors,
                               const Context& context, float* grad_x) {
   const int64_t d = head.dim, width = head.width;
-  FeaturePanel panel(head, count, /*backward=*/false, context);
-  panel.Compute(ConstView(x, {count, d}), 0, count, nullptr, 1, nullptr);
-  if (head.omega == nullptr) {
-    AlignedVector<float> from(static_cast<size_t>(panel.step())),
-        to(static_cast<size_t>(RowStep(d)));
+  FeaturePanel panel(head, count, /*backward=*/true, context);
+  panel.Compute(role, ConstView(x, {count, d}), 0, count, nullptr, 1, nullptr);
+  if (head.map->IsRowMap()) {
+    const int64_t step = panel.step(), x_step = RowStep(d);
+    const Scratch<float> memory(context, count * (step + x_step));
+    float *from = memory.data(), *to = from + count * step;
+    std::fill_n(from, count * step, 0.0f);
     for (int64_t row = 0; row < count; ++row) {
-      std::copy_n(grad_factors + row * width, width, from.begin());
-      RowsOf(*head.map).row_backward(panel.X(row), d, from.data(), to.data());
-      std::copy_n(to.begin(), d, grad_x + row * d);
+      std::fill_n(panel.Exponents(row), step, 1.0f);  // a factor's gradient is that of its weight
+      std::copy_n(grad_factors + row * width, width, from + row * step);
     }
+    panel.Backward(count, from, to, x_step);
+    for (int64_t row = 0; row < count; ++row) std::copy_n(to + row * x_step, d, grad_x + row * d);
     return;
   }
   const int64_t m = head.omega->features, u_step = RowStep(m), x_step = RowStep(d);
@@ -105,20 +115,22 @@ void Features(const FeatureArguments& a, const Context& context) {
   ForBlocks(a.constants, a.heads, a.x, context,
             [&](const HeadFeatures& head, int64_t row, int64_t count) {
               HWY_DYNAMIC_DISPATCH(FeaturesOnTarget)
-              (head, a.x.Data<float>() + row * d, count, context,
-               a.exponents.Data<float>() + row * width, a.factors.Data<float>() + row * width);
+              (head, a.role, a.x.Data<float>() + row * d, count, context,
+               a.exponents.empty() ? nullptr : a.exponents.Data<float>() + row * width,
+               a.factors.Data<float>() + row * width);
             });
 }
 
 void FeaturesBackward(const FeatureGradients& a, const Context& context) {
   const int64_t d = a.constants.dim(), width = a.constants.width();
-  ForBlocks(
-      a.constants, a.heads, a.x, context,
-      [&](const HeadFeatures& head, int64_t row, int64_t count) {
-        HWY_DYNAMIC_DISPATCH(FeaturesBackwardOnTarget)
-        (head, a.x.Data<float>() + row * d, count, a.grad_exponents.Data<float>() + row * width,
-         a.grad_factors.Data<float>() + row * width, context, a.grad_x.Data<float>() + row * d);
-      });
+  ForBlocks(a.constants, a.heads, a.x, context,
+            [&](const HeadFeatures& head, int64_t row, int64_t count) {
+              HWY_DYNAMIC_DISPATCH(FeaturesBackwardOnTarget)
+              (head, a.role, a.x.Data<float>() + row * d, count,
+               a.grad_exponents.empty() ? nullptr : a.grad_exponents.Data<float>() + row * width,
+               a.grad_factors.Data<float>() + row * width, context,
+               a.grad_x.Data<float>() + row * d);
+            });
 }
 
 }  // namespace favor::kernels::cpu

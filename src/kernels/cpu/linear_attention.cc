@@ -51,7 +51,7 @@ class Groups {
       const int64_t group = piece / reads, begin = piece % reads * kQueryRows;
       return ReadQueries(Head(group), {begin, std::min(problem_.query_length, begin + kQueryRows)},
                          states_.views().At(group * blocks_.count),
-                         OutputOf(arguments_.call, first_ + group));
+                         OutputOf(arguments_, first_ + group));
     });
   }
 
@@ -62,7 +62,7 @@ class Groups {
     return SumPieces(context_, count_ * blocks_.count, [&](int64_t piece) {
       const int64_t group = piece / blocks_.count, block = piece % blocks_.count;
       return Causal(Head(group), blocks_.Rows(block, problem_.key_length),
-                    states_.views().At(piece), OutputOf(arguments_.call, first_ + group));
+                    states_.views().At(piece), OutputOf(arguments_, first_ + group));
     });
   }
 
@@ -96,7 +96,7 @@ void LinearAttention(const LinearArguments& a, const Context& context) {
   const AttentionProblem& problem = a.call.problem;
   if (problem.causal && !a.states.empty()) {
     MoveStates(a, context, [&](const LinearHead& head, const PrefixState& state, int64_t group) {
-      return Causal(head, {0, problem.query_length}, state, OutputOf(a.call, group));
+      return Causal(head, {0, problem.query_length}, state, OutputOf(a, group));
     });
     return;
   }
@@ -133,7 +133,7 @@ void LinearRead(const LinearArguments& a, const Context& context) {
              .numerator = a.parts.numerator.At(group).Data<double>(),
              .denominator = a.parts.denominator.At(group).Data<double>()};
     } else {
-      out = OutputOf(a.call, group);
+      out = OutputOf(a, group);
     }
     return ReadQueries(HeadOf(problem, a.heads, group, context),
                        {begin, std::min(problem.query_length, begin + rows)}, a.states.At(group),

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "core/device_array.h"
+#include "favor/error.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/project.h"
 #include "maps_includes.h"
@@ -24,8 +27,10 @@ struct Arguments {
   int64_t groups, length, features, dim, width;
   int64_t heads, entries;  // group g has head g mod heads, and that entry unless there is only one
   float epsilon;
-  float* exponents;  // [groups, length, width]
+  float* exponents;  // [groups, length, width]; null: not wanted
   float* factors;
+  RowMapTables tables;    // row maps only, on the device
+  bool has_keys = false;  // rows are keys
 };
 
 template <class Map>
@@ -76,13 +81,23 @@ template <class Map>
 __global__ void RowFeaturesKernel(const Arguments a) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= a.groups * a.length) return;
-  Map::Factors(a.x + row * a.dim, a.dim, a.factors + row * a.width);
-  for (int64_t i = 0; i < a.width; ++i) a.exponents[row * a.width + i] = 0;
+  float* factors = a.factors + row * a.width;
+  Map::Factors(a.x + row * a.dim, a.tables, factors);
+  for (int64_t b = 0; a.has_keys && b < a.tables.block_count; ++b) {
+    const PolynomialBlock& block = a.tables.blocks[b];
+    for (int64_t j = 0; block.coefficient < 0 && j < block.columns; ++j)
+      factors[block.first + j] = -factors[block.first + j];
+  }
+  for (int64_t i = 0; a.exponents != nullptr && i < a.width; ++i)
+    a.exponents[row * a.width + i] = 0;
 }
 
 template <class Map>
 void Launch(const Arguments& a, cudaStream_t stream) {
-  if constexpr (kIsRowMap<Map>) {
+  if constexpr (kIsRowMap<Map> && !std::is_base_of_v<MonomialMap, Map>) {
+    throw Error(ErrorCode::kUnavailable, kName,
+                "the map '" + std::string(Map::kTraits.info.name) + "' runs on the cpu only");
+  } else if constexpr (kIsRowMap<Map>) {
     constexpr int kThreads = 128;
     const int64_t blocks = (a.groups * a.length + kThreads - 1) / kThreads;
     RowFeaturesKernel<Map><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(a);
@@ -114,6 +129,9 @@ Tensor OnDevice(const std::vector<float>& values, const Device& device) {
 // are free.
 struct DeviceFeatures {
   Tensor omega, offset, argument_scale;  // see Arguments; empty for a row map
+  DeviceArray<PolynomialBlock> blocks;
+  DeviceArray<MonomialRun> runs;
+  RowMapTables tables;  // row maps only: the two above
 };
 
 std::shared_ptr<const DeviceFeatures> CopyFeatures(const FeatureConstants& constants,
@@ -128,31 +146,45 @@ std::shared_ptr<const DeviceFeatures> CopyFeatures(const FeatureConstants& const
     argument_scale.push_back(static_cast<float>(head.argument_scale));
   }
   const Device device = context.device();
-  return std::make_shared<const DeviceFeatures>(DeviceFeatures{
-      OnDevice(omega, device), OnDevice(offset, device), OnDevice(argument_scale, device)});
+  auto copy = std::make_shared<DeviceFeatures>();
+  copy->omega = OnDevice(omega, device);
+  copy->offset = OnDevice(offset, device);
+  copy->argument_scale = OnDevice(argument_scale, device);
+  if (!constants.HasOmega()) {
+    const PolynomialShape& shape = constants.polynomial();
+    copy->tables = constants.Head(0).Tables();
+    copy->tables.blocks = copy->blocks.Send(shape.blocks, context);
+    copy->tables.runs = copy->runs.Send(shape.runs, context);
+    copy->tables.table = nullptr;
+    context.Wait();
+  }
+  return copy;
 }
 
 void Features(const FeatureArguments& a, const Context& context) {
-  const cudaStream_t stream = StreamFor(kName, a.exponents, context);
+  const cudaStream_t stream = StreamFor(kName, a.factors, context);
   const DeviceFeatures& device = a.constants.OnGpu(context);
   const auto data = [](const Tensor& tensor) {
     return tensor.empty() ? nullptr : tensor.Data<float>();
   };
-  kLaunch[a.constants.map().index]({.x = a.x.Data<float>(),
-                                    .omega = data(device.omega),
-                                    .offset = data(device.offset),
-                                    .argument_scale = data(device.argument_scale),
-                                    .groups = a.x.size(0),
-                                    .length = a.x.size(1),
-                                    .features = a.constants.features(),
-                                    .dim = a.constants.dim(),
-                                    .width = a.constants.width(),
-                                    .heads = a.heads,
-                                    .entries = a.constants.entries(),
-                                    .epsilon = static_cast<float>(a.constants.epsilon()),
-                                    .exponents = a.exponents.Data<float>(),
-                                    .factors = a.factors.Data<float>()},
-                                   stream);
+  kLaunch[a.constants.map().index](
+      {.x = a.x.Data<float>(),
+       .omega = data(device.omega),
+       .offset = data(device.offset),
+       .argument_scale = data(device.argument_scale),
+       .groups = a.x.size(0),
+       .length = a.x.size(1),
+       .features = a.constants.features(),
+       .dim = a.constants.dim(),
+       .width = a.constants.width(),
+       .heads = a.heads,
+       .entries = a.constants.entries(),
+       .epsilon = static_cast<float>(a.constants.epsilon()),
+       .exponents = a.exponents.empty() ? nullptr : a.exponents.Data<float>(),
+       .factors = a.factors.Data<float>(),
+       .tables = device.tables,
+       .has_keys = a.role == FeatureRole::kKey},
+      stream);
   Check(kName);
 }
 

@@ -42,22 +42,42 @@ void ForRows(const FeatureConstants& constants, int64_t heads, const ConstView& 
   });
 }
 
+// The row that a row map reads.
+std::vector<double> Rotated(const HeadFeatures& head, const double* x) {
+  std::vector<double> rotated(x, x + head.dim);
+  if (head.omega == nullptr) return rotated;
+  rotated.resize(static_cast<size_t>(head.omega->features));
+  reference::Project(*head.omega, x, 1, rotated.data());
+  return rotated;
+}
+
 }  // namespace
 
-void FeaturesOf(const HeadFeatures& head, const double* x, double* exponents, double* factors) {
-  if (head.omega == nullptr) {
-    std::fill_n(exponents, head.width, 0.0);
-    head.map->row.evaluate(x, head.dim, factors);
+void FeaturesOf(const HeadFeatures& head, FeatureRole role, const double* x, double* exponents,
+                double* factors) {
+  if (head.map->IsRowMap()) {
+    if (exponents != nullptr) std::fill_n(exponents, head.width, 0.0);
+    head.map->row.evaluate(Rotated(head, x).data(), head.Tables(), factors);
+    head.ChangeSigns(role, factors);
     return;
   }
   const Row one(head, x);
   head.map->evaluate(one.tile, exponents, factors);
 }
 
-void FeatureGradientOf(const HeadFeatures& head, const double* x, const double* grad_exponents,
-                       const double* grad_factors, double* grad_x) {
-  if (head.omega == nullptr) {
-    head.map->row.backward(x, head.dim, grad_factors, grad_x);
+void FeatureGradientOf(const HeadFeatures& head, FeatureRole role, const double* x,
+                       const double* grad_exponents, const double* grad_factors, double* grad_x) {
+  if (head.map->IsRowMap()) {
+    std::vector<double> gradient(grad_factors, grad_factors + head.width),
+        grad_rotated(static_cast<size_t>(head.polynomial->dim));
+    head.ChangeSigns(role, gradient.data());
+    head.map->row.backward(Rotated(head, x).data(), head.Tables(), gradient.data(),
+                           grad_rotated.data());
+    if (head.omega == nullptr) {
+      std::ranges::copy(grad_rotated, grad_x);
+    } else {
+      reference::ProjectTranspose(*head.omega, grad_rotated.data(), 1, grad_x);
+    }
     return;
   }
   std::vector<double> grad_u(static_cast<size_t>(head.omega->features));
@@ -73,7 +93,8 @@ void FeatureGradientOf(const HeadFeatures& head, const double* x, const double* 
 void Features(const FeatureArguments& a, const Context& context) {
   const int64_t d = a.constants.dim(), width = a.constants.width();
   ForRows(a.constants, a.heads, a.x, context, [&](const HeadFeatures& head, int64_t row) {
-    FeaturesOf(head, a.x.Data<double>() + row * d, a.exponents.Data<double>() + row * width,
+    FeaturesOf(head, a.role, a.x.Data<double>() + row * d,
+               a.exponents.empty() ? nullptr : a.exponents.Data<double>() + row * width,
                a.factors.Data<double>() + row * width);
   });
 }
@@ -82,7 +103,8 @@ void FeaturesBackward(const FeatureGradients& a, const Context& context) {
   const int64_t d = a.constants.dim(), width = a.constants.width();
   ForRows(a.constants, a.heads, a.x, context, [&](const HeadFeatures& head, int64_t row) {
     FeatureGradientOf(
-        head, a.x.Data<double>() + row * d, a.grad_exponents.Data<double>() + row * width,
+        head, a.role, a.x.Data<double>() + row * d,
+        a.grad_exponents.empty() ? nullptr : a.grad_exponents.Data<double>() + row * width,
         a.grad_factors.Data<double>() + row * width, a.grad_x.Data<double>() + row * d);
   });
 }

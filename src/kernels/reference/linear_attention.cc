@@ -16,7 +16,8 @@ void AppendKey(const LinearHead& head, int64_t index, const PrefixState& state) 
   const HeadKeys& rows = head.keys;
   if (!rows.Exists(index)) return;
   state.Forget(rows.LogDecay(index));
-  const RowFeatures key(head.features, rows.keys, index, rows.mean, rows.sqrt_scale);
+  const RowFeatures key(head.features, FeatureRole::kKey, rows.keys, index, rows.mean,
+                        rows.sqrt_scale);
   const std::vector<double> value = LoadRow(rows.values, index);
   for (size_t r = 0; r < key.exponents.size(); ++r) {
     const double c = std::max(state.c[r], key.exponents[r]);
@@ -35,7 +36,8 @@ void AppendKey(const LinearHead& head, int64_t index, const PrefixState& state) 
 RowCounts ReadQuery(const LinearHead& head, int64_t index, const PrefixState& state,
                     const HeadOutput& out) {
   const HeadQueries& rows = head.queries;
-  const RowFeatures query(head.features, rows.queries, index, nullptr, rows.sqrt_scale);
+  const RowFeatures query(head.features, FeatureRole::kQuery, rows.queries, index, nullptr,
+                          rows.sqrt_scale);
   double rho = -INFINITY, denominator = 0;
   std::vector<double> numerator(static_cast<size_t>(state.value_dim), 0.0);
   if (!state.IsEmpty()) {
@@ -62,7 +64,7 @@ void LinearAttention(const LinearArguments& a, const Context& context) {
       context, problem.Groups(), 1, RowCounts{},
       [&](int64_t group, int64_t) {
         const LinearHead head = HeadOf(problem, a.heads, group, context);
-        const HeadOutput out = OutputOf(a.call, group);
+        const HeadOutput out = OutputOf(a, group);
         const StateTensors own(1, a.heads.features.width(), problem.value_dim);
         const PrefixState state = a.states.empty() ? own.views().At(0) : a.states.At(group);
         RowCounts counts;

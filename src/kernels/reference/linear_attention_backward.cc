@@ -16,7 +16,8 @@ namespace {
 // A query with its gradient: exponents relative to log_sum, dO and δ.
 struct Adjoint {
   Adjoint(const LinearHead& head, const HeadGradients& gradients, int64_t index)
-      : features(head.features, head.queries.queries, index, nullptr, head.queries.sqrt_scale),
+      : features(head.features, FeatureRole::kQuery, head.queries.queries, index, nullptr,
+                 head.queries.sqrt_scale),
         gradient(LoadRow(gradients.grad_output, index)),
         delta(gradients.delta[index]) {
     const double shift =
@@ -68,7 +69,7 @@ RowGradient ReadGradient(const HeadFeatures& head, const RowFeatures& row,
     grad_exponents[r] = grad_factors[r] * row.factors[r];
     result.log_weight += grad_exponents[r];
   }
-  FeatureGradientOf(head, row.x.data(), grad_exponents.data(), grad_factors.data(),
+  FeatureGradientOf(head, row.role, row.x.data(), grad_exponents.data(), grad_factors.data(),
                     result.x.data());
   for (double& gradient : result.x) gradient *= scale;
   return result;
@@ -118,7 +119,8 @@ double StoreKey(const LinearHead& head, const HeadGradients& gradients, int64_t 
     Store(gradients.grad_values, index, zeros(keys.values.size(1)), gradients.add_to_keys);
     return 0;
   }
-  const RowFeatures key(head.features, keys.keys, index, keys.mean, keys.sqrt_scale);
+  const RowFeatures key(head.features, FeatureRole::kKey, keys.keys, index, keys.mean,
+                        keys.sqrt_scale);
   const RowGradient gradient =
       ReadGradient(head.features, key, LoadRow(keys.values, index), 1, keys.sqrt_scale, adjoint);
   Store(gradients.grad_keys, index, gradient.x, gradients.add_to_keys);
@@ -131,8 +133,9 @@ void AppendKey(const LinearHead& head, int64_t index, const PrefixState& state) 
   const HeadKeys& keys = head.keys;
   if (!keys.Exists(index)) return;
   state.Forget(keys.LogDecay(index));
-  Append(RowFeatures(head.features, keys.keys, index, keys.mean, keys.sqrt_scale),
-         LoadRow(keys.values, index), 1, state);
+  Append(
+      RowFeatures(head.features, FeatureRole::kKey, keys.keys, index, keys.mean, keys.sqrt_scale),
+      LoadRow(keys.values, index), 1, state);
 }
 
 void AppendQuery(const LinearHead& head, const HeadGradients& gradients, int64_t index,

@@ -20,15 +20,17 @@ inline std::vector<double> LoadRow(const ConstView& rows, int64_t index) {
 
 // Exponents and factors of row `index` of `rows`, as x = (row − mean)·scale.
 struct RowFeatures {
-  RowFeatures(const HeadFeatures& head, const ConstView& rows, int64_t index, const double* mean,
-              double scale)
-      : x(LoadRow(rows, index)),
+  RowFeatures(const HeadFeatures& head, FeatureRole row_role, const ConstView& rows, int64_t index,
+              const double* mean, double scale)
+      : role(row_role),
+        x(LoadRow(rows, index)),
         exponents(static_cast<size_t>(head.width)),
         factors(exponents.size()) {
     for (size_t i = 0; i < x.size(); ++i) x[i] = (x[i] - (mean != nullptr ? mean[i] : 0)) * scale;
-    FeaturesOf(head, x.data(), exponents.data(), factors.data());
+    FeaturesOf(head, role, x.data(), exponents.data(), factors.data());
   }
 
+  FeatureRole role;
   std::vector<double> x, exponents, factors;
 };
 

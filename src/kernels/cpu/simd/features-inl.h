@@ -25,16 +25,25 @@
 HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
+// Rows of a panel, as a row map reads them: kWidestVector zeros precede and follow each row of x.
+struct PanelRows {
+  const HeadFeatures& head;
+  const Context& context;
+  int64_t count;
+  const float* x;  // [count, x_step]
+  int64_t x_step;
+};
+
 // A map on one row of u, [m] → exponents and factors [parts·m], and back to grad_u; or a row map on
-// one row of x. Rows of row maps are those of panels: kWidestVector zeros precede and follow x,
-// zeros follow grad_factors up to the next row, and the padding of results may be written (that of
-// factors with zeros).
+// rows of x. Zeros follow rows of grad_factors up to the next row, and the padding of results may
+// be written (that of factors with zeros).
 struct MapRows {
   void (*evaluate)(int64_t m, float epsilon, const float* u, float* exponents, float* factors);
   void (*backward)(int64_t m, float epsilon, const float* u, const float* grad_exponents,
                    const float* grad_factors, float* grad_u);
-  void (*row_factors)(const float* x, int64_t dim, float* factors);
-  void (*row_backward)(const float* x, int64_t dim, const float* grad_factors, float* grad_x);
+  void (*row_factors)(const PanelRows& rows, float* factors, int64_t step);
+  void (*row_backward)(const PanelRows& rows, const float* grad_factors, int64_t step,
+                       float* grad_x, int64_t grad_step);
 };
 const MapRows& RowsOf(const MapEntry& map);
 
@@ -44,8 +53,8 @@ class FeaturePanel {
   FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool backward, const Context& context);
 
   // The map sees rows as (x − mean)·scale, and masked rows as zeros, whatever they hold.
-  void Compute(const ConstView& rows, int64_t begin, int64_t count, const double* mean,
-               double scale, const float* mask);
+  void Compute(FeatureRole role, const ConstView& rows, int64_t begin, int64_t count,
+               const double* mean, double scale, const float* mask);
 
   int64_t step() const { return step_; }
   int64_t padded() const { return PaddedColumns(head_.width); }
@@ -88,7 +97,15 @@ class FeaturePanel {
   float ExponentGradient(int64_t row) const { return exponent_gradient_[static_cast<size_t>(row)]; }
 
  private:
+  // The rows that a row map reads.
+  PanelRows MapRowsOf(int64_t count) const {
+    const bool rotated = head_.omega != nullptr;
+    return {head_, context_, count, rotated ? u_ : x_, rotated ? u_step_ : x_step_};
+  }
+
   const HeadFeatures& head_;  // outlives the panel
+  const Context& context_;
+  FeatureRole role_ = FeatureRole::kQuery;
   const MapRows& rows_;
   bool has_factor_;
   int64_t x_step_, u_step_, step_;

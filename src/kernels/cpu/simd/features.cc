@@ -8,9 +8,10 @@
 
 #include "hwy/highway.h"
 #include "kernels/cpu/simd/features-inl.h"
+#include "kernels/cpu/simd/monomials-inl.h"
 #include "kernels/cpu/simd/project-inl.h"
 #include "kernels/cpu/simd/rows-inl.h"
-#include "kernels/cpu/simd/taylor-inl.h"
+#include "kernels/cpu/simd/sketch-inl.h"
 #include "maps_includes.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -51,18 +52,123 @@ void BackwardRow(int64_t m, float epsilon, const float* HWY_RESTRICT u,
   }
 }
 
-template <class Map>
-constexpr MapRows Rows() {
-  if constexpr (kIsRowMap<Map>) {
-    return {nullptr, nullptr, &Map::template Factors<float>, &Map::template Backward<float>};
-  } else {
-    return {&EvaluateRow<Map>, &BackwardRow<Map>, nullptr, nullptr};
+// Columns of degrees 0 and 1, or of all degrees if nothing is drawn.
+static void MonomialRows(const PanelRows& rows, float* factors, int64_t step) {
+  const PolynomialShape& shape = *rows.head.polynomial;
+  const Scratch<float> monomials(rows.context, shape.monomials + kWidestVector);
+  const bool taylor = IsTaylor(shape);
+  for (int64_t row = 0; row < rows.count; ++row) {
+    const float* x = rows.x + row * rows.x_step;
+    float* to = factors + row * step;
+    if (taylor) {
+      TaylorFactors(x, shape.dim, to);
+    } else {
+      MonomialFactors(x, shape, monomials.data(), to);
+      std::fill(to + shape.width, to + step, 0.0f);
+    }
   }
 }
 
-template <>
-constexpr MapRows Rows<Taylor>() {
-  return {nullptr, nullptr, &TaylorFactors, &TaylorBackward};
+static void MonomialRowsBackward(const PanelRows& rows, const float* grad_factors, int64_t step,
+                                 float* grad_x, int64_t grad_step) {
+  const PolynomialShape& shape = *rows.head.polynomial;
+  const int64_t size = shape.monomials + kWidestVector;
+  const Scratch<float> memory(rows.context, 2 * size + step);
+  const bool taylor = IsTaylor(shape);
+  for (int64_t row = 0; row < rows.count; ++row) {
+    const float *x = rows.x + row * rows.x_step, *gradient = grad_factors + row * step;
+    float* to = grad_x + row * grad_step;
+    if (taylor) {
+      TaylorBackward(x, shape.dim, gradient, to);
+      continue;
+    }
+    std::fill_n(to, shape.dim, 0.0f);
+    MonomialFactors(x, shape, memory.data(), memory.data() + 2 * size);
+    MonomialBackward(x, shape, memory.data(), gradient, memory.data() + size, to);
+  }
+}
+
+// Row by row, by the loops of the map's own file.
+template <class Map>
+void PlainRows(const PanelRows& rows, float* factors, int64_t step) {
+  const RowMapTables tables = rows.head.Tables();
+  for (int64_t row = 0; row < rows.count; ++row) {
+    float* to = factors + row * step;
+    Map::Factors(rows.x + row * rows.x_step, tables, to);
+    std::fill(to + rows.head.width, to + step, 0.0f);
+  }
+}
+template <class Map>
+void PlainRowsBackward(const PanelRows& rows, const float* grad_factors, int64_t step,
+                       float* grad_x, int64_t grad_step) {
+  const RowMapTables tables = rows.head.Tables();
+  for (int64_t row = 0; row < rows.count; ++row)
+    Map::Backward(rows.x + row * rows.x_step, tables, grad_factors + row * step,
+                  grad_x + row * grad_step);
+}
+
+// Calls by_transform(block, first row, count) for all lanes of blocks that have a transform, and
+// by_definition(block, row) for the others.
+template <class ByTransform, class ByDefinition>
+void ForSketches(const PanelRows& rows, bool backward, const ByTransform& by_transform,
+                 const ByDefinition& by_definition) {
+  const HeadFeatures& head = rows.head;
+  for (const PolynomialBlock& block : head.polynomial->blocks) {
+    if (block.table < 0) continue;
+    if (!HasTransform(block)) {
+      for (int64_t row = 0; row < rows.count; ++row) by_definition(block, row);
+      continue;
+    }
+    SketchBlock sketch(*head.polynomial, block, head.table, backward, rows.context);
+    for (int64_t row = 0; row < rows.count; row += Lanes())
+      by_transform(sketch, row, std::min(Lanes(), rows.count - row));
+  }
+}
+
+static void SketchRows(const PanelRows& rows, float* factors, int64_t step) {
+  MonomialRows(rows, factors, step);
+  ForSketches(
+      rows, /*backward=*/false,
+      [&](SketchBlock& sketch, int64_t row, int64_t count) {
+        sketch.Factors(rows.x + row * rows.x_step, rows.x_step, count, factors + row * step, step);
+      },
+      [&](const PolynomialBlock& block, int64_t row) {
+        PolySketch::BlockFactors(rows.x + row * rows.x_step, rows.head.Tables(), block,
+                                 factors + row * step);
+      });
+}
+
+static void SketchRowsBackward(const PanelRows& rows, const float* grad_factors, int64_t step,
+                               float* grad_x, int64_t grad_step) {
+  MonomialRowsBackward(rows, grad_factors, step, grad_x, grad_step);
+  ForSketches(
+      rows, /*backward=*/true,
+      [&](SketchBlock& sketch, int64_t row, int64_t count) {
+        sketch.Backward({.x = rows.x + row * rows.x_step,
+                         .x_step = rows.x_step,
+                         .count = count,
+                         .grad_factors = grad_factors + row * step,
+                         .step = step,
+                         .grad_x = grad_x + row * grad_step,
+                         .grad_step = grad_step});
+      },
+      [&](const PolynomialBlock& block, int64_t row) {
+        PolySketch::BlockBackward(rows.x + row * rows.x_step, rows.head.Tables(), block,
+                                  grad_factors + row * step, grad_x + row * grad_step);
+      });
+}
+
+template <class Map>
+constexpr MapRows Rows() {
+  if constexpr (std::is_base_of_v<MonomialMap, Map>) {
+    return {nullptr, nullptr, &MonomialRows, &MonomialRowsBackward};
+  } else if constexpr (std::is_same_v<Map, PolySketch>) {
+    return {nullptr, nullptr, &SketchRows, &SketchRowsBackward};
+  } else if constexpr (kIsRowMap<Map>) {
+    return {nullptr, nullptr, &PlainRows<Map>, &PlainRowsBackward<Map>};
+  } else {
+    return {&EvaluateRow<Map>, &BackwardRow<Map>, nullptr, nullptr};
+  }
 }
 
 // In the order of MapEntry::index.
@@ -81,6 +187,7 @@ static int64_t Optional(bool wanted, int64_t floats) { return wanted ? floats : 
 FeaturePanel::FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool backward,
                            const Context& context)
     : head_(head),
+      context_(context),
       rows_(RowsOf(*head.map)),
       has_factor_(head.map->traits->has_factor),
       x_step_(RowStep(head.dim)),
@@ -109,8 +216,9 @@ FeaturePanel::FeaturePanel(const HeadFeatures& head, int64_t max_rows, bool back
   if (!head.map->linear) std::fill_n(exponents_, next - exponents_, 0.0f);  // padding is read
 }
 
-void FeaturePanel::Compute(const ConstView& rows, int64_t begin, int64_t count, const double* mean,
-                           double scale, const float* mask) {
+void FeaturePanel::Compute(FeatureRole role, const ConstView& rows, int64_t begin, int64_t count,
+                           const double* mean, double scale, const float* mask) {
+  role_ = role;
   for (int64_t row = 0; row < count; ++row) {
     float* x = x_ + row * x_step_;
     if (mask != nullptr && mask[begin + row] == 0) {
@@ -119,10 +227,13 @@ void FeaturePanel::Compute(const ConstView& rows, int64_t begin, int64_t count, 
       LoadRow(rows, begin + row, mean, scale, x_step_, x);
     }
     half_norm_[static_cast<size_t>(row)] = SquareSum(x, PaddedColumns(head_.dim)) / 2;
-    if (head_.omega == nullptr) rows_.row_factors(x, head_.dim, factors_ + row * step_);
   }
-  if (head_.omega == nullptr) return;
-  ProjectRows(*head_.packed_omega, x_, x_step_, count, u_, u_step_);
+  if (head_.omega != nullptr) ProjectRows(*head_.packed_omega, x_, x_step_, count, u_, u_step_);
+  if (head_.map->IsRowMap()) {
+    rows_.row_factors(MapRowsOf(count), factors_, step_);
+    for (int64_t row = 0; row < count; ++row) head_.ChangeSigns(role, factors_ + row * step_);
+    return;
+  }
   if (head_.argument_scale != 1) {
     const auto factor = static_cast<float>(head_.argument_scale);
     for (int64_t i = 0; i < count * u_step_; ++i) u_[i] *= factor;
@@ -270,9 +381,9 @@ void FeaturePanel::Backward(int64_t count, float* grad_weights, float* grad_x, i
     }
     exponent_gradient_[static_cast<size_t>(row)] = SumOfLanes(sum);
     if (head_.map->linear) continue;
-    if (head_.omega == nullptr) {
+    if (head_.map->IsRowMap()) {
       std::fill(gradient + head_.width, gradient + step_, 0.0f);
-      rows_.row_backward(x_ + row * x_step_, head_.dim, gradient, grad_x + row * grad_step);
+      head_.ChangeSigns(role_, gradient);
       continue;
     }
     const int64_t m = head_.omega->features;
@@ -281,7 +392,12 @@ void FeaturePanel::Backward(int64_t count, float* grad_weights, float* grad_x, i
                    gradient, grad_u);
     for (int64_t r = 0; r < m; ++r) grad_u[r] *= scale;
   }
-  if (head_.omega == nullptr) return;
+  if (head_.map->IsRowMap()) {
+    const bool rotated = head_.omega != nullptr;
+    rows_.row_backward(MapRowsOf(count), grad_weights, step_, rotated ? grad_u_ : grad_x,
+                       rotated ? u_step_ : grad_step);
+    if (!rotated) return;
+  }
   ProjectRowsTranspose(*head_.packed_omega, head_.map->linear ? grad_weights : grad_u_,
                        head_.map->linear ? step_ : u_step_, count, grad_x, grad_step);
   if (slope == 0) return;

@@ -37,7 +37,8 @@ class WeighedQueries {
     count_ = end - begin;
     rows_ = &rows;
     begin_ = begin;
-    panel_.Compute(rows.queries, begin, count_, nullptr, rows.sqrt_scale, nullptr);
+    panel_.Compute(FeatureRole::kQuery, rows.queries, begin, count_, nullptr, rows.sqrt_scale,
+                   nullptr);
     int64_t unusable = 0;
     for (int64_t row = 0; row < count_; ++row)
       unusable += 2 * panel_.HalfNorm(row) <= kLargestNorm ? 0 : 1;

@@ -65,7 +65,8 @@ class AppendedRows {
     next_ = end;
     source_ = &rows.keys;
     values_source_ = &rows.values;
-    panel_.Compute(rows.keys, begin, count_, rows.mean, rows.sqrt_scale, rows.mask);
+    panel_.Compute(FeatureRole::kKey, rows.keys, begin, count_, rows.mean, rows.sqrt_scale,
+                   rows.mask);
     int64_t unusable = 0;
     for (int64_t row = 0; row < count_; ++row) {
       exists_[static_cast<size_t>(row)] = rows.mask == nullptr || rows.mask[begin + row] != 0;
@@ -86,7 +87,8 @@ class AppendedRows {
     next_ = end;
     source_ = &rows.queries;
     values_source_ = &gradients.grad_output;
-    panel_.Compute(rows.queries, begin, count_, nullptr, rows.sqrt_scale, nullptr);
+    panel_.Compute(FeatureRole::kQuery, rows.queries, begin, count_, nullptr, rows.sqrt_scale,
+                   nullptr);
     int64_t unusable = 0;
     for (int64_t row = 0; row < count_; ++row) {
       exists_[static_cast<size_t>(row)] = gradients.log_sum[begin + row] < INFINITY;

@@ -23,8 +23,9 @@ template <class LogScale, class T>
 HWY_INLINE RowCounts Store(const HeadOutput& out, int64_t row, int64_t value_dim, bool has_keys,
                            const LogScale& log_scale, T* numerator, double denominator) {
   const View& to = out.output;
-  const bool plain = out.normalize && out.log_scale == nullptr && has_keys && denominator > 0 &&
-                     to.type() == DataType::kF32 && to.stride(1) == 1;
+  const bool plain = out.normalize && out.least_denominator == 0 && out.log_scale == nullptr &&
+                     has_keys && denominator > 0 && to.type() == DataType::kF32 &&
+                     to.stride(1) == 1;
   if (!plain) {
     return StoreRow(
         out, row, value_dim, has_keys, log_scale(), [&](int64_t v) { return numerator[v]; },
