@@ -55,13 +55,13 @@ bench: deps  ## benchmark single kernels
 	cmake --build --preset release --target favor_bench
 	$(BUILD)/bench/favor_bench --benchmark_min_time=0.2
 
-# A machine with a GPU often has no compiler and no libraries: programs are packed here and run there. CPU kernels are
-# not what they are for, so one kind of SIMD will do.
+# A machine with a GPU often has no compiler and no libraries: programs are packed here and run there. C++ files are
+# compiled with the flags of the release, so that a compiler cache serves both.
 CUDA := build/cuda
 CUDA_TESTS := $(sort $(shell grep -l '^TEST[_FP]*.Cuda' tests/*/*.cc | cut -d/ -f2))
 configure-cuda: deps
 	@tools/step $(CUDA)/configure.log cmake --preset cuda -DFAVOR_WERROR=$(if $(STRICT),ON,OFF) \
-	  -DFAVOR_FEW_SIMD_TARGETS=ON -DFAVOR_BUILD_BENCH=ON -DFAVOR_BUILD_EXAMPLES=OFF
+	  -DFAVOR_BUILD_BENCH=ON -DFAVOR_BUILD_EXAMPLES=OFF
 
 test-cuda: configure-cuda  ## pack the tests of CUDA kernels, to run on a machine with a GPU (build/cuda/pack-test/run.sh)
 	@tools/step $(CUDA)/build.log cmake --build --preset cuda --target favor_tool $(CUDA_TESTS:%=test_%)
@@ -72,8 +72,7 @@ bench-cuda: configure-cuda  ## pack the benchmarks of CUDA kernels likewise (bui
 	@tools/pack_cuda $(CUDA)/pack-bench $(CUDA)/favor $(CUDA)/bench/favor_bench_cuda
 
 # Left out under sanitizers, where they would add minutes and reach no other code: statistics, finite differences, long
-# trainings, crashes,
-# the commands of the docs.
+# trainings, crashes, the commands of the docs.
 SLOW := LinearExactness|Memory|CentralDifferences|Crash|Docs|/on-|MapGradients.*/(abs|cos|elu|exp|gaussian|gelu|hyp|ide|oprf|reg|sgn|sig|tanh)|Estimators|EveryOneRuns|OverAMillion|OverBlocks|OverManyHeads|IsRightForDimensions|ByHeart|OfAnIndependentProgram|FindsTheGaps|FindsTheRate|LabGoesOn|DrawnPolynomial|DrawsItsDegrees|SeparationStudies.DoNotDependOnThreads
 
 sanitize:  ## tests under the address and undefined-behaviour sanitizers

@@ -5,6 +5,7 @@
 #include "core/error_text.h"
 #include "core/runtime.h"
 #include "core/simd.h"
+#include "core/workers.h"
 
 namespace favor {
 namespace {
@@ -19,18 +20,22 @@ int CheckedThreads(int threads) {
 
 }  // namespace
 
+internal::Workers::Workers(int threads) : arena(threads) {
+  if (threads > tbb::info::default_concurrency()) {
+    more_workers.emplace(tbb::global_control::max_allowed_parallelism, Context::kMaxThreads);
+  }
+}
+
 internal::Runtime::Runtime(const ContextOptions& options)
     : threads(CheckedThreads(options.threads)),
       seed(options.seed),
       device(options.device),
       stream(MakeStream(options.device)),
       scratch_of_device(MakePool(options.device, ScratchPool::kMostFreeBytes)),
-      arena(threads) {
+      workers(std::make_unique<Workers>(threads)) {
   UseSimdOfEnvironment();
-  if (threads > tbb::info::default_concurrency()) {
-    more_workers.emplace(tbb::global_control::max_allowed_parallelism, Context::kMaxThreads);
-  }
 }
+internal::Runtime::~Runtime() = default;
 
 Context::Context(const ContextOptions& options)
     : impl_(std::make_unique<internal::Runtime>(options)) {}

@@ -4,19 +4,21 @@
 #ifndef FAVOR_CORE_PARALLEL_H_
 #define FAVOR_CORE_PARALLEL_H_
 
-#include <oneapi/tbb/blocked_range.h>
-#include <oneapi/tbb/parallel_for.h>
-#include <oneapi/tbb/partitioner.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
-#include "core/plain_threads.h"
-#include "core/runtime.h"
 #include "favor/context.h"
 
 namespace favor {
+
+namespace internal {
+
+// Calls call(body, piece) for each piece in [0, pieces) on the threads of the context.
+void OnThreads(const Context& context, int64_t pieces,
+               void (*call)(const void* body, int64_t piece), const void* body);
+
+}  // namespace internal
 
 // Calls body(piece) once for each piece in [0, pieces), in any order. Pieces must not share
 // outputs.
@@ -26,18 +28,9 @@ void ParallelFor(const Context& context, int64_t pieces, const Body& body) {
     for (int64_t piece = 0; piece < pieces; ++piece) body(piece);
     return;
   }
-#if FAVOR_PLAIN_THREADS
-  OnPlainThreads(context.threads(), pieces, body);
-#else
-  internal::Inside(context).arena.execute([&] {
-    tbb::parallel_for(
-        tbb::blocked_range<int64_t>(0, pieces, 1),
-        [&](const tbb::blocked_range<int64_t>& range) {
-          for (int64_t piece = range.begin(); piece < range.end(); ++piece) body(piece);
-        },
-        tbb::simple_partitioner());
-  });
-#endif
+  internal::OnThreads(
+      context, pieces,
+      [](const void* of, int64_t piece) { (*static_cast<const Body*>(of))(piece); }, &body);
 }
 
 // Cuts [0, total) into pieces of `grain` (the last may be shorter) and calls body(begin, end).
