@@ -6,6 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "core/runtime.h"
 #include "core/scratch.h"
 #include "core/tally.h"
 #include "favor/error.h"
