@@ -278,7 +278,7 @@ Call CheckCall(const AttentionInputs& inputs, const AttentionOptions& options,
   problem.mask = ExpandMask(options.key_mask, problem.batch, problem.kv_heads, problem.key_length,
                             call.own_mask);
   if (options.log_decay.data() != nullptr) {
-    if (!call.kind.TakesPlan() || !problem.causal)
+    if (!call.kind.TakesDecay() || !problem.causal)
       Throw(ErrorCode::kInvalidOption, "log_decay",
             "given to {}{} attention, expected causal linear attention",
             problem.causal ? "causal " : "", call.kind.name());

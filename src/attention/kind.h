@@ -63,6 +63,8 @@ class Kind {
   virtual std::span<const AttentionOptionInfo> options() const { return {}; }
   // Whether it computes with random features: only then do a plan, key centring and compat apply.
   virtual bool TakesPlan() const { return false; }
+  // Whether its heads can forget (AttentionOptions::log_decay) in causal calls.
+  virtual bool TakesDecay() const { return false; }
   // Whether its output depends on queries and keys; if not, layers do not compute them.
   virtual bool ReadsQueriesAndKeys() const { return true; }
   // Whether its fast kernels detect arguments out of range, and results that are not finite, while

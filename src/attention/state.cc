@@ -306,12 +306,15 @@ AttentionState::Parts AttentionState::Read(ConstView q, const Context& context) 
   const Tally tally(context);
   kernels::CountUnusable({.problem = problem, .key_mean = {}, .tally = tally.At()}, context);
   kernels::LinearRead(
-      {.call = {.problem = problem, .out = {}, .log_sum = {}, .tally = tally.At()},
+      {.call = {.problem = problem,
+                .out = {},
+                .log_sum = {},
+                .tally = tally.At(),
+                .parts = {.log_scale = AsGroups(parts.log_scale, groups, length, 0),
+                          .numerator = AsGroups(parts.numerator, groups, length, impl_->value_dim),
+                          .denominator = AsGroups(parts.denominator, groups, length, 0)}},
        .heads = impl_->Heads(),
-       .states = impl_->states.views(),
-       .parts = {.log_scale = AsGroups(parts.log_scale, groups, length, 0),
-                 .numerator = AsGroups(parts.numerator, groups, length, impl_->value_dim),
-                 .denominator = AsGroups(parts.denominator, groups, length, 0)}},
+       .states = impl_->states.views()},
       context);
   ReadTally(tally, *impl_, problem);
   return parts;

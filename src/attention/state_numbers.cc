@@ -75,4 +75,16 @@ void LoadState(const io::Safetensors& file, const std::string& prefix, const std
   }
 }
 
+void LoadPrefix(const io::Safetensors& file, const std::string& prefix, int64_t tokens,
+                const std::string& who, State& state) {
+  LoadState(file, prefix + "state.", who, state);
+  const double* counts = state.states.views().tokens.Data<double>();
+  for (int64_t group = 0; group < state.Groups(); ++group) {
+    if (counts[group] != static_cast<double>(tokens))
+      Throw(ErrorCode::kInvalidData, Printable(who), "'{}state' has read {} tokens, expected {}",
+            prefix, counts[group], tokens);
+  }
+  state.end = state.begin + tokens;
+}
+
 }  // namespace favor::attention

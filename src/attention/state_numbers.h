@@ -19,6 +19,10 @@ void StoreState(const State& state, const std::string& prefix, io::Safetensors& 
 void LoadState(const io::Safetensors& file, const std::string& prefix, const std::string& who,
                State& state);
 
+// The same of the state in a cache that has moved `tokens` tokens into it.
+void LoadPrefix(const io::Safetensors& file, const std::string& prefix, int64_t tokens,
+                const std::string& who, State& state);
+
 }  // namespace favor::attention
 
 #endif  // FAVOR_ATTENTION_STATE_NUMBERS_H_

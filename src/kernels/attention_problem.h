@@ -31,6 +31,7 @@ struct AttentionProblem {
   bool causal = false;    // query i sees keys 0 … before + i
   int64_t before = 0;     // keys that come before the first query: query i stands at key before + i
   int64_t window = -1;    // ≥ 0: a query sees keys at most that far from its own place
+  bool beyond = false;    // linear attention: it sees those that are farther instead
   double scale = 1;       // factor of q·k
   bool normalize = true;  // false: sums without the division
   int64_t chunk = kDefaultChunk;
@@ -48,6 +49,12 @@ struct AttentionProblem {
   AnyView OfKeys(const AnyView& array, int64_t group) const {  // [batch, kv_heads, ..]
     return array.At(Batch(group)).At(KvHead(group));
   }
+  // Whether query `query` sees key `key`, if that exists.
+  bool Sees(int64_t query, int64_t key) const {
+    const int64_t place = before + query;
+    if (causal && key > place) return false;
+    return window < 0 || (key <= place + window && key >= place - window) != beyond;
+  }
   // [key_length], or null if all keys of the group exist.
   const float* Mask(int64_t group) const {
     return mask.empty() ? nullptr : OfKeys(mask, group).Data<float>();
@@ -61,6 +68,15 @@ struct AttentionProblem {
 // The least ℓ: e^ℓ is 0 long before.
 constexpr double kLeastLogDecay = -1e6;
 
+// Sums before the division, f64: e^{log_scale}·numerator and e^{log_scale}·denominator are the true
+// sums over keys (query norms and normalisers included), so that sums over several sets of keys
+// combine. log_scale is −∞ if no key exists.
+struct SumParts {
+  View log_scale;    // [batch · heads, query_length]
+  View numerator;    // [batch · heads, query_length, value_dim]
+  View denominator;  // [batch · heads, query_length]
+};
+
 // A forward call. log_sum is what a backward call needs of each row: log Σ_j K(q, k_j), normalisers
 // included; 0 if not normalised; +∞ where the output row is 0 by definition.
 struct AttentionArguments {
@@ -68,6 +84,9 @@ struct AttentionArguments {
   View out;      // [batch, heads, query_length, value_dim]
   View log_sum;  // f64 [batch · heads, query_length]; none: not wanted
   TallyEntry* tally;
+  // If given, filled instead of `out` and log_sum, and no row is counted as empty or nonpositive.
+  // The type of `out` still chooses the backend.
+  SumParts parts{};
 
   double* LogSum(int64_t group) const {
     return log_sum.empty() ? nullptr : log_sum.At(group).Data<double>();
@@ -83,6 +102,7 @@ struct AttentionGradients {
   View grad_q, grad_k, grad_v;
   View grad_log_decay;  // [batch, heads, key_length]; none: nothing is forgotten
   TallyEntry* tally;
+  bool add = false;  // linear attention: add to the gradients instead of storing there
 };
 
 }  // namespace favor::kernels

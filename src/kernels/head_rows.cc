@@ -64,6 +64,11 @@ HeadOutput OutputOf(const LinearArguments& a, int64_t group) {
 }
 
 HeadOutput OutputOf(const AttentionArguments& call, int64_t group) {
+  if (!call.parts.log_scale.empty()) {
+    return {.log_scale = call.parts.log_scale.At(group).Data<double>(),
+            .numerator = call.parts.numerator.At(group).Data<double>(),
+            .denominator = call.parts.denominator.At(group).Data<double>()};
+  }
   return {.output = call.problem.OfQueries(call.out, group),
           .normalize = call.problem.normalize,
           .log_sum = call.LogSum(group)};
@@ -86,7 +91,8 @@ HeadGradients Turns::Rows(const AttentionGradients& call, int64_t turn, int64_t 
           [&] {
             return call.grad_log_decay.At(problem.Batch(group)).Range(0, problem.Head(group), 1);
           }),
-      .add_to_keys = turn > 0};
+      .add_to_keys = call.add || turn > 0,
+      .add_to_queries = call.add};
 }
 
 }  // namespace favor::kernels

@@ -53,10 +53,11 @@ struct HeadQueries {
   }
 };
 
-// Where results go. `output` is N/D, or N·exp(ρ + 2·log_normalizer) when not normalised. The parts
-// (StateParts) and the logarithm of the sum (AttentionArguments) are optional.
+// Where results go. `output` is N/D, or N·exp(ρ + 2·log_normalizer) when not normalised; the
+// logarithm of the sum (AttentionArguments) is optional. If parts (SumParts) are wanted, nothing
+// else is.
 struct HeadOutput {
-  View output;  // [length, value_dim] f32 or f64; null data: not wanted
+  View output;  // [length, value_dim] f32 or f64
   bool normalize = true;
   double least_denominator = 0;   // rows with a smaller one, times e^ρ, have none
   double* log_scale = nullptr;    // [length], ρ
@@ -74,6 +75,7 @@ struct HeadGradients {
   View grad_queries, grad_keys, grad_values;  // f32 or f64; null data: not wanted
   View grad_log_decay;                        // [1, key length]; null data: not wanted
   bool add_to_keys = false;  // add to grad_keys and grad_values instead of storing there
+  bool add_to_queries = false;
 };
 
 // One head of linear attention: its map, its rows and its chunk. Rows that a kernel does not read

@@ -31,14 +31,6 @@ struct LinearHeads {
   }
 };
 
-// Sums before the division, f64: e^{log_scale}·numerator and e^{log_scale}·denominator are the true
-// sums (query norms and normalisers included), so that what is read from several states combines.
-struct StateParts {
-  View log_scale;    // [batch · heads, query_length]
-  View numerator;    // [batch · heads, query_length, value_dim]
-  View denominator;  // [batch · heads, query_length]
-};
-
 struct LinearArguments {
   AttentionArguments call;
   LinearHeads heads;
@@ -46,7 +38,6 @@ struct LinearArguments {
   // its end; a bidirectional call leaves the states of all keys there (its backward call reads
   // them). LinearAppend: keys join them. LinearRead: queries read them.
   PrefixStates states{};
-  StateParts parts{};  // LinearRead only: filled instead of `out`
 };
 
 // Every operation that changes states does nothing if the tally already counts unusable rows: a

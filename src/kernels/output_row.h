@@ -16,18 +16,18 @@ namespace favor::kernels {
 template <class Value>
 RowCounts StoreRow(const HeadOutput& out, int64_t row, int64_t value_dim, bool has_keys,
                    double log_scale, const Value& value, double denominator) {
+  if (out.log_scale != nullptr) {
+    out.log_scale[row] = log_scale;
+    out.denominator[row] = denominator;
+    for (int64_t v = 0; v < value_dim; ++v) out.numerator[row * value_dim + v] = value(v);
+    return {};
+  }
   RowCounts counts;
   counts.empty = has_keys ? 0 : 1;
   const bool vanishes = !(denominator > 0) ||
                         (out.least_denominator > 0 &&
                          !(log_scale + std::log(denominator) >= std::log(out.least_denominator)));
   counts.nonpositive = has_keys && vanishes ? 1 : 0;
-  if (out.log_scale != nullptr) {
-    out.log_scale[row] = log_scale;
-    out.denominator[row] = denominator;
-    for (int64_t v = 0; v < value_dim; ++v) out.numerator[row * value_dim + v] = value(v);
-  }
-  if (out.output.empty()) return counts;
   const bool divide = out.normalize && has_keys && !vanishes;
   if (!out.normalize) counts.nonpositive = 0;  // no denominator is used
   if (out.log_sum != nullptr) {

@@ -38,7 +38,7 @@ HeadsAlike Heads(std::string_view kind_name, const ModelConfig& config) {
   }
   if (!kind.TakesPlan()) return heads;
   heads.features = config.features;
-  heads.decay = config.decay;
+  if (kind.TakesDecay()) heads.decay = config.decay;
   heads.feature_dim = config.feature_dim;
   return heads;
 }
@@ -89,7 +89,8 @@ HeadsAlike ParseEntry(std::string_view entry, const ModelConfig& config) {
             "given '{}' in '{}', expected features=N, degree=N, dim=N or decay=KIND",
             Printable(word), Printable(entry));
     }
-    if (heads.attention != "linear")
+    const attention::Kind& kind = attention::FindKind(heads.attention);
+    if (!kind.TakesPlan() || (key == "decay" && !kind.TakesDecay()))
       Throw(ErrorCode::kInvalidOption, kKey, "given '{}' for {} attention in '{}'", Printable(word),
             heads.attention, Printable(entry));
   }
@@ -189,13 +190,14 @@ void CheckHeads(const ModelConfig& config) {
           "given {} with heads of {} columns, expected at most that", config.feature_dim, dim);
   const std::vector<HeadsAlike> all = UsualHeads(config);
   KindOptions used;
-  bool linear = false;
+  bool takes_plan = false, takes_decay = false;
   Decay decay = Decay::kNone;
   for (const HeadsAlike& heads : all) {
     const attention::Kind& kind = attention::FindKind(heads.attention);
     attention::KindOptionValues(kind, heads.kind_options);
     used.insert(heads.kind_options.begin(), heads.kind_options.end());
-    linear = linear || kind.TakesPlan();
+    takes_plan = takes_plan || kind.TakesPlan();
+    takes_decay = takes_decay || kind.TakesDecay();
     if (heads.heads % shared != 0)
       Throw(ErrorCode::kInvalidOption, kKey,
             "given {} heads next to others, expected a multiple of {}: so many share keys",
@@ -215,13 +217,13 @@ void CheckHeads(const ModelConfig& config) {
             Printable(name),
             config.heads_of.empty() ? config.attention : Printable(config.heads_of));
   }
-  const auto for_linear = [&](bool given, std::string_view key) {
-    if (given && !linear)
+  const auto check = [&](bool given, bool takes, std::string_view key) {
+    if (given && !takes)
       Throw(ErrorCode::kInvalidOption, key, "given for {}, expected linear attention",
             AttentionText(config));
   };
-  for_linear(config.decay != Decay::kNone, "decay");
-  for_linear(config.feature_dim > 0, "feature_dim");
+  check(config.decay != Decay::kNone, takes_decay, "decay");
+  check(config.feature_dim > 0, takes_plan, "feature_dim");
 }
 
 HeadMemories MemoriesOf(const ModelConfig& config, const layers::ParameterSet* parameters) {

@@ -20,21 +20,27 @@ struct Case {
   bool centred = false, frozen_mean = false;
   bool forgets =
       false;           // log_decay of every query head: mild, strong and, at some tokens, nearly 0
-  int64_t window = 3;  // of exact-window attention
+  int64_t window = 3;  // of kinds that have one
   int64_t length = 9, dim = 6, value_dim = 5, features = 8;
   double deviation = 0.9;
 
+  bool TakesWindow() const {
+    return attention == "exact-window" || attention == "window" || attention == "hybrid";
+  }
+  bool TakesPlan() const {
+    return attention == "linear" || attention == "window" || attention == "hybrid";
+  }
   // Queries and keys may be of different number.
-  bool TakesCross() const { return attention != "identity" && attention != "exact-window"; }
+  bool TakesCross() const { return attention != "identity" && !TakesWindow(); }
 
   std::string Name() const {
-    std::string name = attention == "linear" ? map : attention;
+    std::string name = attention == "linear" ? map : attention + (TakesPlan() ? " " + map : "");
     name += causal ? " causal" : "";
     name += masked ? " masked" : "";
     name += cross ? " cross" : "";
     name += grouped ? " grouped" : "";
     name += forgets ? " forgetting" : "";
-    name += attention == "exact-window" ? " of " + std::to_string(window) : "";
+    name += TakesWindow() ? " of " + std::to_string(window) : "";
     name += normalize ? "" : " unnormalised";
     return name + (centred ? frozen_mean ? " centred on a frozen mean" : " centred" : "");
   }
@@ -54,7 +60,7 @@ class Call {
         mask_({2, kv_heads_, keys_}),
         mean_(RandomTensor({heads_, c.dim}, 0.4, 5)) {
     options = {.attention = c.attention, .causal = c.causal, .renormalize = c.normalize};
-    if (c.attention == "linear") {
+    if (c.TakesPlan()) {
       FeatureOptions features{.map = c.map, .features = c.features};
       if (c.map == "oprf") features.oprf_a = {-0.1};
       // Away from 0: where a kernel vanishes, so does the denominator of a row that sees few keys.
@@ -63,7 +69,7 @@ class Call {
       options.center_keys = c.centred;
       if (c.frozen_mean) options.key_mean = mean_;
     }
-    if (c.attention == "exact-window") options.kind_options = {{"window", c.window}};
+    if (c.TakesWindow()) options.kind_options = {{"window", c.window}};
     for (int64_t i = 0; i < log_decay.shape().Elements(); ++i) {
       log_decay.Data<double>()[i] = -0.01 - (i % 7 == 3   ? 12
                                              : i % 5 == 0 ? 0

@@ -24,6 +24,10 @@ std::vector<int32_t> Tokens(int64_t count, int64_t vocab) {
   return SmallBatch({.vocab = vocab}, 1, count).tokens;
 }
 
+bool TakesWindow(std::string_view attention) {
+  return attention == "exact-window" || attention == "window" || attention == "hybrid";
+}
+
 // Reads `piece` tokens at a time and compares the logits after each piece with the parallel pass.
 void ExpectSameAsParallel(const ModelConfig& config, int64_t length, int64_t piece,
                           const std::string& what) {
@@ -46,13 +50,14 @@ void ExpectSameAsParallel(const ModelConfig& config, int64_t length, int64_t pie
 }
 
 TEST(Decoder, TokenByTokenEqualsTheParallelPass) {
-  for (const char* attention : {"linear", "exact", "exact-window", "identity", "uniform"}) {
+  for (const char* attention :
+       {"linear", "exact", "exact-window", "window", "hybrid", "identity", "uniform"}) {
     for (const Positions positions :
          {Positions::kLearned, Positions::kSinusoidal, Positions::kRotary}) {
       for (const int64_t taps : {0, 3}) {
         ModelConfig config = DecoderConfig();
         config.attention = attention;
-        if (config.attention == "exact-window") config.kind_options = {{"window", 5}};
+        if (TakesWindow(attention)) config.kind_options = {{"window", 5}};
         config.positions = positions;
         config.max_length = 40;
         config.convolution = taps;
@@ -131,12 +136,12 @@ void ExpectClonesGoTheirOwnWay(const ModelConfig& config) {
 }
 
 TEST(Decoder, ClonesGoTheirOwnWay) {
-  for (const char* attention : {"linear", "exact", "exact-window", "uniform"}) {
+  for (const char* attention : {"linear", "exact", "exact-window", "window", "hybrid", "uniform"}) {
     for (const int64_t taps : {0, 3}) {
       SCOPED_TRACE(fmt::format("{}, {} taps", attention, taps));
       ModelConfig config = DecoderConfig();
       config.attention = attention;
-      if (config.attention == "exact-window") config.kind_options = {{"window", 5}};
+      if (TakesWindow(attention)) config.kind_options = {{"window", 5}};
       config.convolution = taps;
       ExpectClonesGoTheirOwnWay(config);
     }
@@ -187,10 +192,11 @@ class DecoderFile : public testing::Test {
 };
 
 TEST_F(DecoderFile, GoesOnBitForBit) {
-  for (const char* attention : {"linear", "exact", "exact-window", "identity", "uniform"}) {
+  for (const char* attention :
+       {"linear", "exact", "exact-window", "window", "hybrid", "identity", "uniform"}) {
     ModelConfig config = DecoderConfig();
     config.attention = attention;
-    if (config.attention == "exact-window") config.kind_options = {{"window", 5}};
+    if (TakesWindow(attention)) config.kind_options = {{"window", 5}};
     config.convolution = 3;
     Model model(config, 1);
     Decoder decoder(model, context_);
@@ -228,14 +234,14 @@ TEST_F(DecoderFile, AnEarlierContextReplacesALongerOne) {
     for (size_t at = begin; at < end; at += piece)
       decoder.Read(std::span(tokens).subspan(at, std::min(piece, end - at)));
   };
-  for (const char* attention : {"linear", "exact", "exact-window", "uniform"}) {
+  for (const char* attention : {"linear", "exact", "exact-window", "window", "hybrid", "uniform"}) {
     for (const Positions positions :
          {Positions::kRotary, Positions::kSinusoidal, Positions::kLearned}) {
       for (const size_t piece : {size_t{1}, size_t{40}, size_t{90}}) {
         SCOPED_TRACE(fmt::format("{} {}, {} at a time", attention, Name(positions), piece));
         ModelConfig config = DecoderConfig();
         config.attention = attention;
-        if (config.attention == "exact-window") config.kind_options = {{"window", 7}};
+        if (TakesWindow(attention)) config.kind_options = {{"window", 7}};
         config.positions = positions;
         config.max_length = 90;
         config.convolution = 3;

@@ -1,5 +1,5 @@
 // Softmax attention, as it is defined: O(L²) time. Decoding keeps all keys and values.
-#include "attention/exact_cache.h"
+#include "attention/key_cache.h"
 #include "attention/kind.h"
 #include "kernels/exact_attention.h"
 
@@ -27,7 +27,7 @@ class Exact : public Kind {
 
   std::unique_ptr<Cache> MakeCache(const CacheShape& shape,
                                    const AttentionOptions& options) const override {
-    return std::make_unique<ExactCache>(shape, ScaleOf(options, shape.dim));
+    return std::make_unique<KeyCache>(shape, ScaleOf(options, shape.dim), kernels::ExactAttention);
   }
 };
 

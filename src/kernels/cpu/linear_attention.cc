@@ -6,6 +6,7 @@
 
 #include "core/parallel.h"
 #include "kernels/cpu/blocks.h"
+#include "kernels/cpu/linear_window.h"
 #include "kernels/cpu/simd/linear_rows.h"
 
 namespace favor::kernels::cpu {
@@ -94,6 +95,7 @@ void MoveStates(const LinearArguments& a, const Context& context, const Work& wo
 
 void LinearAttention(const LinearArguments& a, const Context& context) {
   const AttentionProblem& problem = a.call.problem;
+  if (problem.window >= 0) return LinearWindow(a, context);
   if (problem.causal && !a.states.empty()) {
     MoveStates(a, context, [&](const LinearHead& head, const PrefixState& state, int64_t group) {
       return Causal(head, {0, problem.query_length}, state, OutputOf(a, group));
@@ -120,24 +122,13 @@ void LinearAppend(const LinearArguments& a, const Context& context) {
 
 void LinearRead(const LinearArguments& a, const Context& context) {
   const AttentionProblem& problem = a.call.problem;
-  // Parts are read in one task per group; rows of the output in several.
-  const bool parts = !a.parts.log_scale.empty();
   constexpr int64_t kRows = 256;
-  const int64_t rows = parts ? problem.query_length : kRows,
-                tasks = (problem.query_length + rows - 1) / rows;
+  const int64_t tasks = (problem.query_length + kRows - 1) / kRows;
   SumPieces(context, problem.Groups() * tasks, [&](int64_t piece) {
-    const int64_t group = piece / tasks, begin = piece % tasks * rows;
-    HeadOutput out;
-    if (parts) {
-      out = {.log_scale = a.parts.log_scale.At(group).Data<double>(),
-             .numerator = a.parts.numerator.At(group).Data<double>(),
-             .denominator = a.parts.denominator.At(group).Data<double>()};
-    } else {
-      out = OutputOf(a, group);
-    }
+    const int64_t group = piece / tasks, begin = piece % tasks * kRows;
     return ReadQueries(HeadOf(problem, a.heads, group, context),
-                       {begin, std::min(problem.query_length, begin + rows)}, a.states.At(group),
-                       out);
+                       {begin, std::min(problem.query_length, begin + kRows)}, a.states.At(group),
+                       OutputOf(a, group));
   }).AddTo(*a.call.tally);
 }
 

@@ -9,6 +9,7 @@
 #include "core/parallel.h"
 #include "kernels/centring_gradients.h"
 #include "kernels/cpu/blocks.h"
+#include "kernels/cpu/linear_window.h"
 #include "kernels/cpu/simd/linear_rows.h"
 
 namespace favor::kernels::cpu {
@@ -156,6 +157,7 @@ class TurnGroups {
 
 void LinearAttentionBackward(const LinearGradients& a, const Context& context) {
   const AttentionProblem& problem = a.call.problem;
+  if (problem.window >= 0) return LinearWindowBackward(a, context);
   const Turns turns(problem);
   const int64_t state_bytes = PrefixState::Bytes(a.heads.features.width(), problem.value_dim);
   const int64_t sides = problem.causal ? 2 : 1;

@@ -68,6 +68,16 @@ void LinearAttention(const LinearArguments& a, const Context& context) {
         const StateTensors own(1, a.heads.features.width(), problem.value_dim);
         const PrefixState state = a.states.empty() ? own.views().At(0) : a.states.At(group);
         RowCounts counts;
+        if (problem.window >= 0) {
+          for (int64_t row = 0; row < problem.query_length; ++row) {
+            const StateTensors seen(1, a.heads.features.width(), problem.value_dim);
+            for (int64_t key = 0; key < problem.key_length; ++key) {
+              if (problem.Sees(row, key)) AppendKey(head, key, seen.views().At(0));
+            }
+            counts += ReadQuery(head, row, seen.views().At(0), out);
+          }
+          return counts;
+        }
         for (int64_t key = 0; key < problem.key_length; ++key) {
           AppendKey(head, key, state);
           if (problem.causal) counts += ReadQuery(head, key, state, out);

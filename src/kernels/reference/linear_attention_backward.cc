@@ -98,13 +98,14 @@ double StoreQuery(const LinearHead& head, const HeadGradients& gradients, int64_
                   const PrefixState& state) {
   if (!Adjoint::Exists(gradients, index)) {
     Store(gradients.grad_queries, index,
-          std::vector<double>(static_cast<size_t>(head.queries.queries.size(1)), 0.0), false);
+          std::vector<double>(static_cast<size_t>(head.queries.queries.size(1)), 0.0),
+          gradients.add_to_queries);
     return 0;
   }
   const Adjoint adjoint(head, gradients, index);
   const RowGradient gradient = ReadGradient(head.features, adjoint.features, adjoint.gradient,
                                             adjoint.delta, head.queries.sqrt_scale, state);
-  Store(gradients.grad_queries, index, gradient.x, false);
+  Store(gradients.grad_queries, index, gradient.x, gradients.add_to_queries);
   return gradient.log_weight;
 }
 
@@ -145,6 +146,26 @@ void AppendQuery(const LinearHead& head, const HeadGradients& gradients, int64_t
   Append(row.features, row.gradient, row.delta, adjoint);
 }
 
+// Queries read the keys that they see, and keys the queries that see them, each anew.
+void WindowGradients(const AttentionProblem& problem, const LinearHead& head,
+                     const HeadGradients& rows) {
+  const int64_t width = head.features.width;
+  for (int64_t row = 0; row < problem.query_length; ++row) {
+    const StateTensors seen(1, width, problem.value_dim);
+    for (int64_t key = 0; key < problem.key_length; ++key) {
+      if (problem.Sees(row, key)) AppendKey(head, key, seen.views().At(0));
+    }
+    StoreQuery(head, rows, row, seen.views().At(0));
+  }
+  for (int64_t key = 0; key < problem.key_length; ++key) {
+    const StateTensors seeing(1, width, problem.value_dim);
+    for (int64_t row = 0; row < problem.query_length; ++row) {
+      if (problem.Sees(row, key)) AppendQuery(head, rows, row, seeing.views().At(0));
+    }
+    StoreKey(head, rows, key, seeing.views().At(0));
+  }
+}
+
 }  // namespace
 
 void LinearAttentionBackward(const LinearGradients& a, const Context& context) {
@@ -154,6 +175,10 @@ void LinearAttentionBackward(const LinearGradients& a, const Context& context) {
     for (int64_t turn = 0; turn < turns.count; ++turn) {
       const LinearHead head = HeadOf(problem, a.heads, turns.Group(turn, index), context);
       const HeadGradients rows = turns.Rows(a.call, turn, index);
+      if (problem.window >= 0) {
+        WindowGradients(problem, head, rows);
+        continue;
+      }
       const StateTensors states(2, a.heads.features.width(), problem.value_dim);
       const PrefixState keys = states.views().At(0), adjoint = states.views().At(1);
       // With G_t = ℓ_0 + … + ℓ_t, query t counts e^{G_t} and key t e^{−G_t} times; dℓ_s = Σ_{t≥s}

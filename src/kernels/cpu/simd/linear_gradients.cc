@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hwy/highway.h"
+#include "kernels/cpu/simd/gradient_tiles-inl.h"
 #include "kernels/cpu/simd/linear_state-inl.h"
 #include "kernels/cpu/simd/output-inl.h"
 
@@ -16,9 +17,6 @@ HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
 constexpr int64_t kPanelRows = 96;
-// Weights with exponents up to here leave room for products in float; beyond, the chunk is halved.
-constexpr float kLargestExponent = 62.4f, kWeightLimit = 80;
-
 // Rows of a lower triangle are multiplied in strips; what lies above the diagonal within a strip is
 // zero.
 constexpr int64_t kStrip = 24;
@@ -56,36 +54,6 @@ HWY_INLINE void AddLowerTranspose(const float* products, int64_t step, const flo
   }
 }
 
-// Returns 1 if some weight exceeds the range of floats. This can happen to unnormalised weights,
-// and for maps without exponents whose features, and so denominators, are tiny. Other weights are
-// at most 1.
-HWY_INLINE int64_t Beyond(const LinearHead& head, AppendedRows& rows,
-                          const HeadGradients& gradients) {
-  const bool bounded = gradients.normalized && !head.features.map->flat;
-  return !bounded && rows.AnyWeightBeyond(kWeightLimit) ? 1 : 0;
-}
-
-// Buffers of a panel of gradients.
-struct GradientTiles {
-  GradientTiles(const LinearHead& head, int64_t rows, int64_t value_dim)
-      : x_step(RowStep(head.features.dim)),
-        value_step(RowStep(value_dim)),
-        weight_step(RowStep(head.features.width)),
-        product_step(RowStep(rows)),
-        memory(head.context, rows * (x_step + value_step + weight_step + 2 * product_step)),
-        grad_x(memory.data()),
-        grad_value(grad_x + rows * x_step),
-        grad_weights(grad_value + rows * value_step),
-        products(grad_weights + rows * weight_step),
-        weight_products(products + rows * product_step) {}
-
-  int64_t x_step, value_step, weight_step, product_step;
-  Scratch<float> memory;
-  float *grad_x, *grad_value;
-  float* grad_weights;                // [rows, width]
-  float *products, *weight_products;  // [rows, rows]: products of values, of weights
-};
-
 RowCounts QueryGradientsOnTarget(const LinearHead& head, const HeadGradients& gradients,
                                  RowRange range, const PrefixState& state,
                                  const PrefixState& adjoint) {
@@ -109,8 +77,9 @@ RowCounts QueryGradientsOnTarget(const LinearHead& head, const HeadGradients& gr
       sums.Add(rows);
       rows.panel().Backward(count, tiles.grad_weights, tiles.grad_x, tiles.x_step);
     }
-    counts.unusable += StoreGradient(gradients.grad_queries, first, count, tiles.grad_x,
-                                     tiles.x_step, head.queries.sqrt_scale, false);
+    counts.unusable +=
+        StoreGradient(gradients.grad_queries, first, count, tiles.grad_x, tiles.x_step,
+                      head.queries.sqrt_scale, gradients.add_to_queries);
   }
   sums.CopyTo(adjoint);
   return counts;
@@ -220,8 +189,9 @@ class CausalGradients {
     } else {
       std::fill_n(tiles_.grad_x, count * tiles_.x_step, 0.0f);
     }
-    counts.unusable += StoreGradient(gradients_.grad_queries, begin, count, tiles_.grad_x,
-                                     tiles_.x_step, head_.queries.sqrt_scale, false);
+    counts.unusable +=
+        StoreGradient(gradients_.grad_queries, begin, count, tiles_.grad_x, tiles_.x_step,
+                      head_.queries.sqrt_scale, gradients_.add_to_queries);
     return counts;
   }
 

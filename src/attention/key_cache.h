@@ -1,9 +1,10 @@
-// Keys and values of the tokens that a causal model has read, for exact attention: all of them, or
-// the last ones that a window still reaches.
-#ifndef FAVOR_ATTENTION_EXACT_CACHE_H_
-#define FAVOR_ATTENTION_EXACT_CACHE_H_
+// Keys and values of the tokens that a causal model has read, for kinds that read them again: all
+// of them, or the last ones that a window still reaches.
+#ifndef FAVOR_ATTENTION_KEY_CACHE_H_
+#define FAVOR_ATTENTION_KEY_CACHE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -35,10 +36,12 @@ class KeptTokens {
   Tensor memory_;  // [batch, capacity, heads, dim], tokens begin_ … end_ − 1 of it in use
 };
 
-class ExactCache : public Cache {
+class KeyCache : public Cache {
  public:
-  // window < 0: none.
-  ExactCache(const CacheShape& shape, double scale, int64_t window = -1);
+  using Operation = std::function<void(const kernels::AttentionArguments&, const Context&)>;
+
+  // `attend` runs on the kept keys and values with the new ones behind them. window < 0: none.
+  KeyCache(const CacheShape& shape, double scale, Operation attend, int64_t window = -1);
 
   std::unique_ptr<Cache> Clone() const override;
   void Attend(const AttentionInputs& inputs, const ConstView&, View out, TallyEntry* tally,
@@ -51,10 +54,11 @@ class ExactCache : public Cache {
  private:
   CacheShape shape_;
   double scale_;
+  Operation attend_;
   int64_t window_;
   KeptTokens keys_, values_;
 };
 
 }  // namespace favor::attention
 
-#endif  // FAVOR_ATTENTION_EXACT_CACHE_H_
+#endif  // FAVOR_ATTENTION_KEY_CACHE_H_

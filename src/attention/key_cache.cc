@@ -1,11 +1,10 @@
-#include "attention/exact_cache.h"
+#include "attention/key_cache.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "kernels/attention_checks.h"
-#include "kernels/exact_attention.h"
 
 namespace favor::attention {
 namespace {
@@ -72,22 +71,23 @@ void KeptTokens::Load(const std::string& name, const io::Safetensors& file, int6
   end_ = tokens;
 }
 
-ExactCache::ExactCache(const CacheShape& shape, double scale, int64_t window)
+KeyCache::KeyCache(const CacheShape& shape, double scale, Operation attend, int64_t window)
     : shape_(shape),
       scale_(scale),
+      attend_(std::move(attend)),
       window_(window),
       keys_(shape.batch, shape.kv_heads, shape.dim),
       values_(shape.batch, shape.kv_heads, shape.value_dim) {}
 
-std::unique_ptr<Cache> ExactCache::Clone() const {
-  auto copy = std::make_unique<ExactCache>(shape_, scale_, window_);
+std::unique_ptr<Cache> KeyCache::Clone() const {
+  auto copy = std::make_unique<KeyCache>(shape_, scale_, attend_, window_);
   copy->keys_ = keys_.Clone();
   copy->values_ = values_.Clone();
   return copy;
 }
 
-void ExactCache::Attend(const AttentionInputs& inputs, const ConstView&, View out,
-                        TallyEntry* tally, const Context& context) {
+void KeyCache::Attend(const AttentionInputs& inputs, const ConstView&, View out, TallyEntry* tally,
+                      const Context& context) {
   kernels::AttentionProblem problem = shape_.Problem(inputs, scale_);
   kernels::CountUnusable({.problem = problem, .key_mean = {}, .tally = tally}, context);
   if (tally->unusable > 0) return;  // this memory is the CPU's, and so is the tally
@@ -98,19 +98,19 @@ void ExactCache::Attend(const AttentionInputs& inputs, const ConstView&, View ou
   problem.k = keys_.AsHeads();
   problem.v = values_.AsHeads();
   problem.key_length = keys_.tokens();
-  kernels::ExactAttention({.problem = problem, .out = out, .log_sum = {}, .tally = tally}, context);
+  attend_({.problem = problem, .out = out, .log_sum = {}, .tally = tally}, context);
   if (window_ < 0) return;
   keys_.DropAllBut(window_);
   values_.DropAllBut(window_);
 }
 
-void ExactCache::Store(const std::string& prefix, io::Safetensors& file) const {
+void KeyCache::Store(const std::string& prefix, io::Safetensors& file) const {
   keys_.Store(prefix + "keys", file);
   values_.Store(prefix + "values", file);
 }
 
-void ExactCache::Load(const std::string& prefix, const io::Safetensors& file, int64_t tokens,
-                      const std::string& who) {
+void KeyCache::Load(const std::string& prefix, const io::Safetensors& file, int64_t tokens,
+                    const std::string& who) {
   const int64_t kept = window_ < 0 ? tokens : std::min(tokens, window_);
   keys_.Load(prefix + "keys", file, kept, who);
   values_.Load(prefix + "values", file, kept, who);

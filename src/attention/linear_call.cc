@@ -1,0 +1,98 @@
+#include "attention/linear_call.h"
+
+#include "attention/compat.h"
+#include "core/error_text.h"
+#include "kernels/key_statistics.h"
+
+namespace favor::attention {
+namespace {
+
+using features::ConstantsOf;
+using kernels::AttentionProblem;
+
+bool UsesDataForA(const FeaturePlan& plan) {
+  return ConstantsOf(plan).map().traits->info.takes_a && plan.options().oprf_a.empty();
+}
+
+}  // namespace
+
+void CompleteLinear(const AttentionOptions& options, const Context& context, Call& call) {
+  const AttentionProblem& problem = call.problem;
+  if (options.plan &&
+      (options.plan->heads() != problem.heads || options.plan->dim() != problem.dim)) {
+    Throw(ErrorCode::kInvalidData, "attend",
+          "given a plan of {} heads of dim {} for {} heads of dim {}", options.plan->heads(),
+          options.plan->dim(), problem.heads, problem.dim);
+  }
+  call.plan = options.plan
+                  ? *options.plan
+                  : FeaturePlan::Draw(options.features, problem.heads, problem.dim, context.seed());
+  call.owns_plan = !options.plan;
+  if (!(problem.scale > 0)) {
+    Throw(ErrorCode::kInvalidOption, "scale",
+          "given {}, expected a number above 0 for linear attention", problem.scale);
+  }
+  if (options.compat != Compat::kNone) return CheckCompat(call);
+  const bool frozen_mean = options.key_mean.data() != nullptr;
+  if (frozen_mean && !options.center_keys) {
+    Throw(ErrorCode::kInvalidOption, "key mean", "given a mean, but keys are not to be centred");
+  }
+  if (options.center_keys) CheckCentring(*call.plan);
+  if (problem.causal && options.center_keys && !frozen_mean) {
+    Throw(ErrorCode::kInvalidOption, "key centring",
+          "the mean of a causal call's own keys would leak the future: give a frozen mean "
+          "(--center-keys MEAN.npy)");
+  }
+  if (frozen_mean) call.key_mean = FrozenMean(options.key_mean, problem.heads, problem.dim);
+  if (problem.causal && UsesDataForA(*call.plan)) {
+    Throw(ErrorCode::kInvalidOption, "oprf",
+          "an A from a causal call's own data would leak the future: give a frozen one (--oprf-a)");
+  }
+}
+
+LinearTrace::LinearTrace(const Call& call, bool keeps_states, const Context& context)
+    : plan_(*call.plan), owns_plan_(call.owns_plan) {
+  const AttentionProblem& problem = call.problem;
+  if (!call.key_mean.empty()) {
+    key_mean_ = call.key_mean.Clone();
+  } else if (call.center_keys) {
+    key_mean_ = Tensor({problem.batch, problem.heads, problem.dim}, DataType::kF64);
+    kernels::FindKeyMeans({.problem = problem, .mean = key_mean_}, context);
+  }
+  if (UsesDataForA(plan_)) {
+    oprf_a_ = Tensor({problem.batch, problem.heads}, DataType::kF64);
+    for (int64_t group = 0; group < problem.Groups(); ++group)
+      oprf_a_.Data<double>()[group] = plan_.OprfA(problem.Head(group));
+    kernels::FindOprfA({.problem = problem, .key_mean = Mean(problem), .oprf_a = oprf_a_}, context);
+  }
+  if (keeps_states)
+    states_ = kernels::StateTensors(problem.Groups(), plan_.width(), problem.value_dim);
+}
+
+int64_t LinearTrace::Bytes() const {
+  return key_mean_.Bytes() + oprf_a_.Bytes() + states_.Bytes() +
+         (owns_plan_ ? ConstantsOf(plan_).Bytes() : 0);
+}
+
+std::string_view LinearTrace::Difference(const AttentionOptions& options,
+                                         const Context& context) const {
+  if (options.plan) return ConstantsOf(*options.plan).Equals(ConstantsOf(plan_)) ? "" : "the plan";
+  if (!(options.features == plan_.options())) return "an option of features";
+  return internal::Inside(plan_).seed == context.seed() ? "" : "the seed of ω";
+}
+
+ConstView LinearTrace::Mean(const AttentionProblem& problem) const {
+  const ConstView mean = key_mean_;
+  return !mean.empty() && mean.size(0) != problem.batch ? ForEveryBatch(mean, problem.batch) : mean;
+}
+
+double ProductColumns(const CacheShape& shape, const AttentionOptions& options) {
+  const kernels::MapEntry* map = kernels::FindMap(options.features.map);
+  const int64_t columns = options.plan ? options.plan->features()
+                          : map != nullptr && map->IsRowMap()
+                              ? features::WidthOf(options.features, shape.dim)
+                              : options.features.features;
+  return static_cast<double>(columns);
+}
+
+}  // namespace favor::attention
