@@ -12,6 +12,7 @@
 #include "favor/generate.h"
 #include "favor/likelihood.h"
 #include "favor/linearised.h"
+#include "favor/local_mask.h"
 #include "favor/maps.h"
 #include "favor/model.h"
 #include "favor/mutations.h"

@@ -43,6 +43,10 @@ struct FeatureOptions {
   // that are not positive everywhere: docs/choosing_a_map.md.
   int64_t degree = 2;
   std::vector<double> coefficients;
+  // Maps of the kernel exp(x·y)·k(x − y), in the units of x, the scaled rows: δ of local-laplace,
+  // e^{−‖x−y‖₁/δ}, of local-gaussian, e^{−‖x−y‖²/(2δ²)}, and of local-ball, P(‖x − y + σg‖₁ ≤ δ)
+  // with g ~ N(0, I) and σ = local_smoothing (0: δ/d).
+  double local_width = 1, local_smoothing = 0;
   bool rotate = false;  // poly-sum: rows are mixed by a random rotation first; for sparse rows
   // Signed maps: attention counts a row whose denominator Σ_j φ(q)·φ(k_j) is below this one like a
   // row whose denominator is not positive: it is 0, and passes no gradients back.
@@ -76,7 +80,8 @@ class FeaturePlan {
   static FeaturePlan Draw(const FeatureOptions& options, int64_t heads, int64_t dim, uint64_t seed,
                           uint64_t redraw = 0);
   // A plan with a given ω, [m, d] or [H, m, d], instead of a drawn one; options.features and
-  // projection are ignored.
+  // projection are ignored. ω of local-laplace and local-ball has 2m rows, frequencies behind
+  // directions.
   static FeaturePlan WithOmega(const FeatureOptions& options, int64_t heads, ConstView omega);
 
   int64_t heads() const;
@@ -86,8 +91,8 @@ class FeaturePlan {
   const FeatureMapInfo& map() const;
   const FeatureOptions& options() const;
 
-  // ω as f32 [H, m, d] ([m, d] when shared): structured projections are written out. Throws
-  // kInvalidOption for maps without ω.
+  // ω as f32 [H, m, d] ([m, d] when shared; 2m rows as above): structured projections are written
+  // out. Throws kInvalidOption for maps without ω.
   Tensor Omega() const;
   double LogNormalizer(int64_t head) const;
   double OprfA(int64_t head) const;  // 0 for other maps

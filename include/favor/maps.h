@@ -29,13 +29,14 @@ enum class KernelFamily : uint8_t {
   kGaussian,            // exp(−‖x − y‖²/2)
   kGeneralized,         // the mean of f(ω·x)·f(ω·y), f any function
   kPolynomial,          // a polynomial of x·y
+  kLocal,               // exp(x·y) times a function of x − y that is small if they are far apart
 };
 template <>
 inline constexpr auto kNamesOf<KernelFamily> = std::to_array<std::string_view>(
-    {"softmax", "regularized softmax", "gaussian", "generalized", "polynomial"});
+    {"softmax", "regularized softmax", "gaussian", "generalized", "polynomial", "local"});
 
-// Which side of a kernel a row is on. Only polynomials with negative coefficients tell the two
-// apart: some of their features change their sign for keys.
+// Which side of a kernel a row is on. Only polynomials with negative coefficients and local-ball
+// tell the two apart: some of their features change their sign for keys.
 enum class FeatureRole : uint8_t { kQuery, kKey };
 template <>
 inline constexpr auto kNamesOf<FeatureRole> = std::to_array<std::string_view>({"query", "key"});
@@ -50,7 +51,8 @@ struct FeatureMapInfo {
   bool takes_a = false;                   // takes the constant A of FeatureOptions::oprf_a
   // False: features are products of elements of the row; poly-sum and poly-sketch draw which.
   bool has_omega = true;
-  bool is_random = true;  // false: nothing is drawn, and φ(x)·φ(y) is the kernel
+  bool takes_width = false;  // takes FeatureOptions::local_width
+  bool is_random = true;     // false: nothing is drawn, and φ(x)·φ(y) is the kernel
 };
 std::span<const FeatureMapInfo> Maps();  // in order of their names
 

@@ -128,7 +128,8 @@ class CompatHead {
                              .u = projected.u.data(),
                              .half_norm = &no_norm,
                              .offset = offset.data(),
-                             .epsilon = epsilon_},
+                             .epsilon = epsilon_,
+                             .norm_slope = 0},
                             exponents.data(), phi.data());
     for (size_t r = 0; r < phi.size(); ++r) phi[r] *= std::exp(exponents[r]);
     return phi;

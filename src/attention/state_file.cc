@@ -1,9 +1,10 @@
 // The file of a state: a safetensors file with the metadata
 //   format "favor.state", version "1" ("2" if the state forgets), map, epsilon, scale, begin, end
 // and the tensors omega F64 [heads or 1, m, d], oprf_a F64 [heads or 1], those of state_numbers.h
-// and, if keys are centred, key_mean F64 [H, d]. Maps without ω have the metadata dim instead, and
-// maps that take a polynomial also coefficients, features and rotate, and what they drew as the
-// tensor table F64 [heads or 1, numbers] (features/polynomial_tables.h).
+// and, if keys are centred, key_mean F64 [H, d]. Maps that take a width have the metadata
+// local_width and local_smoothing, and those with a mask 2m rows of ω. Maps without ω have the
+// metadata dim instead, and maps that take a polynomial also coefficients, features and rotate, and
+// what they drew as the tensor table F64 [heads or 1, numbers] (features/polynomial_tables.h).
 // Files of earlier versions have no begin and end: their tokens begin at 0.
 #include <fmt/ranges.h>
 
@@ -124,8 +125,12 @@ void AttentionState::Save(const std::string& path) const {
       omega.insert(omega.end(), rows.begin(), rows.end());
       oprf_a.push_back(constants.Head(entry).oprf_a);
     }
-    file.Add("omega", {constants.entries(), plan.features(), plan.dim()}, std::move(omega));
+    file.Add("omega", {constants.entries(), constants.omega_rows(), plan.dim()}, std::move(omega));
     file.Add("oprf_a", {constants.entries()}, std::move(oprf_a));
+    if (plan.map().takes_width) {
+      file.metadata["local_width"] = fmt::format("{}", plan.options().local_width);
+      file.metadata["local_smoothing"] = fmt::format("{}", plan.options().local_smoothing);
+    }
   } else {
     file.metadata["dim"] = std::to_string(plan.dim());
     StorePolynomial(plan, file);
@@ -184,6 +189,10 @@ FeaturePlan ReadPlan(const Reader& read, int64_t heads) {
   if (map != nullptr && map->traits->info.default_epsilon)
     options.kernel_epsilon = read.Number("epsilon");
   if (map != nullptr && map->traits->info.takes_a) options.oprf_a = oprf_a;
+  if (map != nullptr && map->traits->info.takes_width) {
+    options.local_width = read.Number("local_width");
+    options.local_smoothing = read.Number("local_smoothing");
+  }
   const ConstView all(omega.data(), {shape[0], shape[1], shape[2]});
   return FeaturePlan::WithOmega(options, heads, drawn == 1 && heads > 1 ? all.At(0) : all);
 }

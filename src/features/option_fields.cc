@@ -45,6 +45,11 @@ std::vector<Field> OptionFields(FeatureOptions& o) {
        NumbersField{&o.coefficients, -1e6, 1e6}, /*sparse=*/true},
       {"rotate", "Rotate rows at random before poly-sum, for sparse ones", FlagField{&o.rotate},
        /*sparse=*/true},
+      {"local_width", "Width δ of the maps local-…, in units of the scaled rows",
+       NumberField{&o.local_width, 1e-3, 1e6}, /*sparse=*/true},
+      {"local_smoothing", "Smoothing σ of local-ball; 0: δ/dim",
+       NumberField{&o.local_smoothing, 0, 1e6},
+       /*sparse=*/true},
       {"least_denominator",
        "Signed maps: rows of attention whose denominator is smaller are 0, like those whose "
        "denominator is not positive",

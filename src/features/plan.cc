@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "core/error_text.h"
+#include "features/local_frequencies.h"
 #include "features/polynomial_tables.h"
+#include "kernels/maps/local_gaussian.h"
 #include "kernels/project.h"
 
 namespace favor {
@@ -22,6 +24,7 @@ using kernels::MapTraits;
 
 constexpr int64_t kMaxHeads = 65536;
 constexpr int64_t kMaxOmegaElements = int64_t{1} << 30;
+constexpr uint64_t kFrequencies = uint64_t{1} << 40;  // a stream that no projection draws from
 
 const MapEntry& FindMapOrThrow(std::string_view name) {
   if (const MapEntry* entry = kernels::FindMap(name)) return *entry;
@@ -114,14 +117,22 @@ std::shared_ptr<DrawnFeatures> Make(const FeatureOptions& options, int64_t heads
     oprf_a.push_back(ChooseOprfA(options, traits, heads, head, dim));
     if (head == 0 || !one_omega) omega.push_back(make_omega(head, norm));
   }
-  auto drawn = std::make_shared<DrawnFeatures>(
-      options, heads,
-      kernels::FeatureParts{.map = map,
-                            .dim = dim,
-                            .epsilon = epsilon,
-                            .least_denominator = ChooseLeastDenominator(options, traits),
-                            .oprf_a = std::move(oprf_a),
-                            .omega = std::move(omega)});
+  kernels::FeatureParts parts{.map = map,
+                              .dim = dim,
+                              .epsilon = epsilon,
+                              .least_denominator = ChooseLeastDenominator(options, traits),
+                              .oprf_a = std::move(oprf_a),
+                              .omega = std::move(omega)};
+  if (traits.info.name == kernels::LocalGaussian::kTraits.info.name) {
+    const double a = kernels::LocalGaussian::A(options.local_width);
+    parts.argument_scale = std::sqrt(a);
+    parts.norm_slope = -(2 * a - 1);
+  }
+  for (size_t i = 0; map.masked && i < parts.omega.size(); ++i) {
+    std::vector<double> weights = features::MaskWeights(parts.omega[i], options);
+    if (!weights.empty()) parts.mask_weights.push_back(std::move(weights));
+  }
+  auto drawn = std::make_shared<DrawnFeatures>(options, heads, std::move(parts));
   drawn->norm = norm;
   return drawn;
 }
@@ -169,6 +180,7 @@ kernels::Pair PairOf(std::span<const double> x, std::span<const double> y) {
     pair.yy += y[i] * y[i];
     pair.xy += x[i] * y[i];
     pair.squares += x[i] * x[i] * y[i] * y[i];
+    pair.difference += std::fabs(x[i] - y[i]);
   }
   return pair;
 }
@@ -179,7 +191,8 @@ kernels::Moments TheoryOf(const DrawnFeatures& drawn, const kernels::Pair& pair)
                                  .omega_dim = drawn.projection->omega_dim(head.dim),
                                  .norm = drawn.norm,
                                  .epsilon = head.epsilon,
-                                 .oprf_a = head.oprf_a});
+                                 .oprf_a = head.oprf_a,
+                                 .local_width = drawn.options.local_width});
 }
 
 // Whether φ(x)·φ(y) is the kernel itself because nothing is drawn.
@@ -232,6 +245,7 @@ FeaturePlan FeaturePlan::Draw(const FeatureOptions& options, int64_t heads, int6
   CheckRange("dim", dim, kMaxDim);
   CheckRange("features", options.features, kMaxFeatures);
   features::CheckPolynomial(options, map, dim);
+  features::CheckLocal(options, map);
   if (!projection.random && !traits.may_skip_projection && !map.IsRowMap()) {
     Throw(ErrorCode::kInvalidOption, "projection",
           "given '{}', but the map '{}' needs a random one", projection.info.name,
@@ -258,10 +272,10 @@ FeaturePlan FeaturePlan::Draw(const FeatureOptions& options, int64_t heads, int6
   }
   const bool one_omega = options.shared_omega || heads == 1 || !projection.random;
   auto drawn = Make(options, heads, dim, one_omega, [&](int64_t head, OmegaNorm norm) {
-    return projection.draw({.features = options.features,
-                            .dim = dim,
-                            .norm = norm,
-                            .stream = stream.Child(static_cast<uint64_t>(head))});
+    const RandomStream own = stream.Child(static_cast<uint64_t>(head));
+    kernels::Omega omega =
+        projection.draw({.features = options.features, .dim = dim, .norm = norm, .stream = own});
+    return map.masked ? features::WithFrequencies(omega, options, own.Child(kFrequencies)) : omega;
   });
   drawn->projection = &projection;
   drawn->seed = seed;
@@ -291,6 +305,11 @@ FeaturePlan FeaturePlan::WithOmega(const FeatureOptions& options, int64_t heads,
   CheckRange("heads", heads, kMaxHeads);
   if (const MapEntry& map = FindMapOrThrow(options.map); !map.IsRowMap()) {
     features::CheckPolynomial(options, map, omega.rank() == 0 ? 1 : omega.size(omega.rank() - 1));
+    features::CheckLocal(options, map);
+    if (map.masked && omega.rank() >= 2 && omega.size(omega.rank() - 2) % 2 != 0)
+      Throw(ErrorCode::kInvalidData, "omega",
+            "given {} rows for the map '{}', expected as many frequencies as directions",
+            omega.size(omega.rank() - 2), options.map);
   } else {
     Throw(ErrorCode::kInvalidOption, "omega", "given for the map '{}', which has none",
           options.map);
@@ -343,8 +362,8 @@ Tensor FeaturePlan::Omega() const {
     Throw(ErrorCode::kInvalidOption, "omega", "requested of the map '{}', which has none",
           map().name);
   const int64_t count = constants.entries();
-  Tensor result(heads() > 1 && count == 1 ? Shape{features(), dim()}
-                                          : Shape{count, features(), dim()});
+  const int64_t rows = constants.omega_rows();
+  Tensor result(heads() > 1 && count == 1 ? Shape{rows, dim()} : Shape{count, rows, dim()});
   float* out = result.Data<float>();
   for (int64_t entry = 0; entry < count; ++entry) {
     for (const double value : kernels::reference::DenseRows(constants.OmegaOf(entry)))

@@ -51,14 +51,18 @@ void HeadFeatures::SetOprfA(double a) {
 FeatureConstants::FeatureConstants(FeatureParts parts)
     : map_(&parts.map),
       dim_(parts.dim),
-      width_(map_->IsRowMap() ? parts.polynomial.width
-                              : parts.omega[0].features * map_->traits->info.parts),
+      features_(map_->IsRowMap() ? parts.polynomial.width
+                                 : parts.omega[0].features / (map_->masked ? 2 : 1)),
+      width_(map_->IsRowMap() ? features_ : features_ * map_->traits->info.parts),
       epsilon_(parts.epsilon),
       least_denominator_(parts.least_denominator),
+      norm_slope_(map_->traits->norm_slope + parts.norm_slope),
+      argument_scale_(parts.argument_scale),
       polynomial_(std::move(parts.polynomial)),
       tables_(std::move(parts.tables)),
       omega_(std::move(parts.omega)),
-      oprf_a_(std::move(parts.oprf_a)) {
+      oprf_a_(std::move(parts.oprf_a)),
+      mask_weights_(std::move(parts.mask_weights)) {
   if (polynomial_.rotation >= 0) {
     for (const std::vector<int32_t>& table : tables_)
       omega_.push_back(Rotation(table.data() + polynomial_.rotation, dim_, polynomial_.dim));
@@ -72,7 +76,13 @@ FeatureConstants::~FeatureConstants() = default;
 
 HeadFeatures FeatureConstants::Head(int64_t head) const {
   const size_t entry = entries() == 1 ? 0 : static_cast<size_t>(head);
-  HeadFeatures features{.map = map_, .dim = dim_, .width = width_, .epsilon = epsilon_};
+  HeadFeatures features{.map = map_,
+                        .dim = dim_,
+                        .width = width_,
+                        .features = features_,
+                        .epsilon = epsilon_,
+                        .argument_scale = argument_scale_,
+                        .norm_slope = norm_slope_};
   if (map_->IsRowMap()) {
     features.polynomial = &polynomial_;
     if (!tables_.empty()) features.table = tables_[entry].data();
@@ -82,8 +92,9 @@ HeadFeatures FeatureConstants::Head(int64_t head) const {
   features.omega = &omega_[drawn];
   features.packed_omega = packed_[drawn].get();
   if (map_->IsRowMap()) return features;
-  features.log_normalizer = std::log(map_->traits->normalizer) -
-                            std::log(static_cast<double>(features.omega->features)) / 2;
+  features.log_normalizer =
+      std::log(map_->traits->normalizer) - std::log(static_cast<double>(features_)) / 2;
+  if (!mask_weights_.empty()) features.mask_weight = mask_weights_[drawn].data();
   if (map_->traits->info.takes_a) {
     features.squared_norm = squared_norm_[drawn].data();
     features.SetOprfA(oprf_a_[entry]);
@@ -100,6 +111,7 @@ int64_t FeatureConstants::Bytes() const {
       bytes += parameters.size() * sizeof(float);
   }
   for (const auto& norms : squared_norm_) bytes += norms.size() * sizeof(double);
+  for (const auto& weights : mask_weights_) bytes += weights.size() * sizeof(double);
   for (const auto& table : tables_) bytes += table.size() * sizeof(int32_t);
   bytes += polynomial_.runs.size() * sizeof(MonomialRun);
   return static_cast<int64_t>(bytes);
@@ -108,7 +120,8 @@ int64_t FeatureConstants::Bytes() const {
 bool FeatureConstants::Equals(const FeatureConstants& other) const {
   if (this == &other) return true;
   if (map_ != other.map_ || dim_ != other.dim_ || width_ != other.width_ ||
-      epsilon_ != other.epsilon_ || least_denominator_ != other.least_denominator_ ||
+      epsilon_ != other.epsilon_ || norm_slope_ != other.norm_slope_ ||
+      argument_scale_ != other.argument_scale_ || least_denominator_ != other.least_denominator_ ||
       polynomial_.coefficients != other.polynomial_.coefficients ||
       polynomial_.rotation != other.polynomial_.rotation)
     return false;
@@ -120,6 +133,10 @@ bool FeatureConstants::Equals(const FeatureConstants& other) const {
     };
     if (oprf_a_[index(*this)] != other.oprf_a_[index(other)]) return false;
     if (!tables_.empty() && tables_[index(*this)] != other.tables_[index(other)]) return false;
+    if (!mask_weights_.empty() &&
+        mask_weights_[mask_weights_.size() == 1 ? 0 : index(*this)] !=
+            other.mask_weights_[other.mask_weights_.size() == 1 ? 0 : index(other)])
+      return false;
     if (HasOmega() &&
         reference::DenseRows(OmegaOf(entry)) != reference::DenseRows(other.OmegaOf(entry)))
       return false;

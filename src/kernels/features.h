@@ -4,6 +4,7 @@
 #ifndef FAVOR_KERNELS_FEATURES_H_
 #define FAVOR_KERNELS_FEATURES_H_
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -27,6 +28,7 @@ struct DeviceFeatures;  // cuda/features.cu
 struct HeadFeatures {
   const MapEntry* map;
   int64_t dim, width;            // d, and the columns of φ
+  int64_t features = 0;          // m; ω has so many rows, and twice as many if the map is masked
   const Omega* omega = nullptr;  // of a row map: the rotation of its rows, or null
   const cpu::PackedOmega* packed_omega = nullptr;
   const PolynomialShape* polynomial = nullptr;  // row maps only
@@ -36,18 +38,27 @@ struct HeadFeatures {
   double argument_scale = 1;  // B
   double oprf_a = 0;          // A
   double log_normalizer = 0;  // φ = exp(E + log_normalizer)·g
+  double norm_slope = 0;      // ∂E/∂(‖x‖²/2)
+  // Masked maps: [m], what products of features of a frequency count; null: 1.
+  const double* mask_weight = nullptr;
 
   // A‖ω_r‖² of column `column` of φ.
   double Offset(int64_t column) const {
-    return squared_norm == nullptr ? 0 : oprf_a * squared_norm[column % omega->features];
+    return squared_norm == nullptr ? 0 : oprf_a * squared_norm[column % features];
   }
   // Changes A, and B and the normaliser with it.
   void SetOprfA(double a);
 
   RowMapTables Tables() const;
-  // Turns factors into those of a key, or their gradients back.
+  // Turns factors into those of a query or a key, or their gradients back: weights, whose roots
+  // both sides have, and signs, which keys have.
   template <class T>
-  void ChangeSigns(FeatureRole role, T* factors) const {
+  void Weigh(FeatureRole role, T* factors) const {
+    for (int64_t column = 0; mask_weight != nullptr && column < width; ++column) {
+      const double weight = mask_weight[column % features], root = std::sqrt(std::fabs(weight));
+      factors[column] *=
+          static_cast<T>(role == FeatureRole::kKey ? std::copysign(root, weight) : root);
+    }
     if (polynomial == nullptr || role == FeatureRole::kQuery) return;
     for (const PolynomialBlock& block : polynomial->blocks) {
       for (int64_t j = 0; block.coefficient < 0 && j < block.columns; ++j)
@@ -65,6 +76,9 @@ struct FeatureParts {
   std::vector<double> oprf_a;    // one for each entry; 0 for all maps but oprf
   // One ω for each entry, or one for all of them; none for a row map.
   std::vector<Omega> omega = {};
+  double norm_slope = 0;      // added to the map's, by maps that take a width
+  double argument_scale = 1;  // of these maps
+  std::vector<std::vector<double>> mask_weights = {};  // masked maps: one for each ω, or none
   // Row maps only: the polynomial, and one table for each entry if it draws any.
   PolynomialShape polynomial = {};
   std::vector<std::vector<int32_t>> tables = {};
@@ -81,7 +95,8 @@ class FeatureConstants {
 
   const MapEntry& map() const { return *map_; }
   int64_t dim() const { return dim_; }
-  int64_t features() const { return HasOmega() ? omega_[0].features : width_; }  // m
+  int64_t features() const { return features_; }  // m, or the width of a row map
+  int64_t omega_rows() const { return omega_[0].features; }
   int64_t width() const { return width_; }
   double epsilon() const { return epsilon_; }
   double least_denominator() const { return least_denominator_; }
@@ -104,14 +119,15 @@ class FeatureConstants {
 
  private:
   const MapEntry* map_;
-  int64_t dim_, width_;
-  double epsilon_, least_denominator_;
+  int64_t dim_, features_, width_;
+  double epsilon_, least_denominator_, norm_slope_, argument_scale_;
   PolynomialShape polynomial_;
   std::vector<std::vector<int32_t>> tables_;                     // [entries] or none
   std::vector<Omega> omega_;                                     // [entries] or [1]; or rotations
   std::vector<std::unique_ptr<const cpu::PackedOmega>> packed_;  // like omega_
   std::vector<std::vector<double>> squared_norm_;                // like omega_; oprf only
   std::vector<double> oprf_a_;                                   // [entries]
+  std::vector<std::vector<double>> mask_weights_;                // like omega_, or none
 
   mutable std::mutex mutex_;
   mutable std::map<int, std::shared_ptr<const cuda::DeviceFeatures>> on_gpu_;

@@ -11,6 +11,9 @@
 // features, the second part after the first. Each formula is written once, in the map's file, and
 // used by reference, CPU and GPU.
 //
+// A masked map (derived from MaskedMap) has 2m rows of ω: the exponents come from the first m, the
+// factors from the others, which are frequencies of a mask of x − y.
+//
 // A row map (derived from RowMap) has no ω: it makes all of its factors from the scaled row itself
 // and from tables, and its exponents are 0. Its kernel is a polynomial of x·y (polynomial_shape.h).
 //
@@ -92,6 +95,45 @@ struct TrigonometricMap {
     return part == 0 ? Cosine(u) : -Sine(u);
   }
 };
+
+// Positive features times random Fourier features of a mask k(x − y): e^{ω_r·x}·[sin f_r·x ; cos
+// f_r·x], one pair (ω_r, f_r) for each r, K = exp(x·y)·k(x − y). One 1/m for both: pairs vary less
+// than all products of ω and f would with as many features.
+struct MaskedMap {
+  static constexpr bool kFlat = false;
+  template <class T>
+  FAVOR_HOST_DEVICE static T Exponent(T u, int, T) {
+    return u;
+  }
+  template <class T>
+  FAVOR_HOST_DEVICE static T ExponentSlope(T, int, T) {
+    return T(1);
+  }
+  template <class T>
+  FAVOR_HOST_DEVICE static T Factor(T f, int part, T) {
+    return part == 0 ? Sine(f) : Cosine(f);
+  }
+  template <class T>
+  FAVOR_HOST_DEVICE static T FactorSlope(T f, int part, T) {
+    return part == 0 ? Cosine(f) : -Sine(f);
+  }
+};
+template <class Map>
+inline constexpr bool kIsMasked = std::is_base_of_v<MaskedMap, Map>;
+
+// Traits of a masked map.
+constexpr MapTraits MaskedTraits(std::string_view name, std::string_view formula) {
+  return {.info = {.name = name,
+                   .formula = formula,
+                   .kernel = KernelFamily::kLocal,
+                   .nonnegative = false,
+                   .parts = 2,
+                   .default_epsilon = {},
+                   .takes_width = true},
+          .norm_slope = -1,
+          .has_factor = true,
+          .only_norm = OmegaNorm::kChi};
+}
 
 // Base of row maps: features are factors.
 struct RowMap {

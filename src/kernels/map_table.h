@@ -18,10 +18,11 @@ template <class T>
 struct MapTile {
   int64_t features;  // m
   int64_t lanes;
-  const T* u;          // [m, lanes], B·ω·x
+  const T* u;          // [m, lanes], B·ω·x; of masked maps [2m, lanes]
   const T* half_norm;  // [lanes], ‖x‖²/2
   const T* offset;     // [m], A‖ω_r‖²
   T epsilon;
+  T norm_slope;
 };
 
 // A row map in double: factors [width] of a row x [dim], and grad_x from their gradients.
@@ -43,9 +44,11 @@ struct MapEntry {
   Moments (*theory)(const Pair&, const Law&);  // null for row maps
   bool linear;                                 // E = u and g = 1, in one part: u is the exponent
   bool flat;                                   // E does not depend on u
+  bool masked;                                 // factors have arguments of their own
   // Exponents and factors in double, [parts·m, lanes].
   void (*evaluate)(const MapTile<double>&, double* exponents, double* factors);
-  // grad_u [m, lanes] from gradients with respect to exponents and factors, [parts·m, lanes].
+  // grad_u [m, lanes] (masked maps: [2m, lanes]) from gradients with respect to exponents and
+  // factors, [parts·m, lanes].
   void (*backward)(const MapTile<double>&, const double* grad_exponents, const double* grad_factors,
                    double* grad_u);
   RowMapFunctions row;  // row maps only; they have neither of the two above

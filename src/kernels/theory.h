@@ -14,8 +14,9 @@ namespace favor::kernels {
 
 // What a kernel depends on: the inner products of a pair of vectors.
 struct Pair {
-  double xx, yy, xy;   // ‖x‖², ‖y‖², x·y
-  double squares = 0;  // Σ x_i² y_i²; row maps only
+  double xx, yy, xy;      // ‖x‖², ‖y‖², x·y
+  double squares = 0;     // Σ x_i² y_i²; row maps only
+  double difference = 0;  // ‖x − y‖₁; local maps only
 
   double SumSquare() const { return xx + 2 * xy + yy; }         // ‖x + y‖²
   double DifferenceSquare() const { return xx - 2 * xy + yy; }  // ‖x − y‖²
@@ -31,6 +32,7 @@ struct Law {
   OmegaNorm norm;
   double epsilon = 0;
   double oprf_a = 0;
+  double local_width = 1;  // δ of local maps
 };
 
 // Moments of X. Empty: no formula.

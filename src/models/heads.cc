@@ -61,6 +61,10 @@ HeadsAlike ParseEntry(std::string_view entry, const ModelConfig& config) {
       heads.features.coefficients = standard.coefficients;
       heads.features.rotate = standard.rotate;
     }
+    if (!FindMap(name).takes_width) {
+      heads.features.local_width = FeatureOptions().local_width;
+      heads.features.local_smoothing = FeatureOptions().local_smoothing;
+    }
   } else if (std::ranges::find(AttentionNames(), name) != AttentionNames().end() &&
              name != "linear") {
     heads = Heads(name, config);
@@ -120,6 +124,8 @@ std::string HeadsAlike::Text() const {
       facts.push_back(features.coefficients.empty()
                           ? fmt::format("degree {}", features.degree)
                           : fmt::format("coefficients {}", fmt::join(features.coefficients, " ")));
+    if (FindMap(features.map).takes_width)
+      facts.push_back(fmt::format("width {}", features.local_width));
     if (kernels::FindMap(features.map)->traits->info.is_random)
       facts.push_back(fmt::format("{} features", features.features));
     if (feature_dim > 0) facts.push_back(fmt::format("{} dims", feature_dim));

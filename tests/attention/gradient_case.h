@@ -65,6 +65,9 @@ class Call {
       if (c.map == "oprf") features.oprf_a = {-0.1};
       // Away from 0: where a kernel vanishes, so does the denominator of a row that sees few keys.
       if (c.map.starts_with("poly-")) features.coefficients = {4, 1, 0.5, 0.25};
+      // Wide masks: frequencies that differences can follow, and denominators away from 0.
+      if (c.map.starts_with("local-")) features.local_width = c.map == "local-ball" ? 2 : 30;
+      if (c.map == "local-ball") features.local_smoothing = 2;
       options.plan = FeaturePlan::Draw(features, heads_, c.dim, 7);
       options.center_keys = c.centred;
       if (c.frozen_mean) options.key_mean = mean_;

@@ -335,17 +335,18 @@ TEST(Linear, UnnormalizedIsTheSumOfKernels) {
       options.plan = FeaturePlan::Draw({.map = "oprf", .features = 20, .oprf_a = {-0.1}}, 1, 8, 3);
     const Tensor out = Attend(q, k, v, options, Context());
     const Tensor phi_q = Features(*options.plan, q, Context()),
-                 phi_k = Features(*options.plan, k, Context());
+                 phi_k = Features(*options.plan, k, Context(), FeatureRole::kKey);
     const int64_t width = plan.width();
     for (int64_t i = 0; i < 6; ++i) {
       for (int64_t c = 0; c < 3; ++c) {
         double want = 0, size = 0;
         for (int64_t j = 0; j < 9; ++j) {
-          double kernel = 0;
-          for (int64_t r = 0; r < width; ++r)
-            kernel += phi_q.Data<double>()[i * width + r] * phi_k.Data<double>()[j * width + r];
-          want += kernel * v.Data<float>()[j * 3 + c];
-          size += std::fabs(kernel * v.Data<float>()[j * 3 + c]);
+          for (int64_t r = 0; r < width; ++r) {
+            const double term = phi_q.Data<double>()[i * width + r] *
+                                phi_k.Data<double>()[j * width + r] * v.Data<float>()[j * 3 + c];
+            want += term;
+            size += std::fabs(term);
+          }
         }
         EXPECT_NEAR(out.Data<float>()[i * 3 + c], want, 2e-5 * size + 1e-6) << map.name;
       }

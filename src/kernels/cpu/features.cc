@@ -62,18 +62,19 @@ void FeaturesBackwardOnTarget(const HeadFeatures& head, FeatureRole role, const 
     for (int64_t row = 0; row < count; ++row) std::copy_n(to + row * x_step, d, grad_x + row * d);
     return;
   }
-  const int64_t m = head.omega->features, u_step = RowStep(m), x_step = RowStep(d);
-  const Scratch<float> memory(context, count * (u_step + x_step));
-  float *grad_u = memory.data(), *tile = grad_u + count * u_step;
+  const int64_t rows = head.omega->features, u_step = RowStep(rows), x_step = RowStep(d);
+  const Scratch<float> memory(context, count * (u_step + x_step) + width);
+  float *grad_u = memory.data(), *tile = grad_u + count * u_step, *gradient = tile + count * x_step;
   const auto scale = static_cast<float>(head.argument_scale);
   for (int64_t row = 0; row < count; ++row) {
-    RowsOf(*head.map).backward(m, static_cast<float>(head.epsilon), panel.U(row),
-                               grad_exponents + row * width, grad_factors + row * width,
-                               grad_u + row * u_step);
-    for (int64_t r = 0; r < m; ++r) grad_u[row * u_step + r] *= scale;
+    std::copy_n(grad_factors + row * width, width, gradient);
+    head.Weigh(role, gradient);
+    RowsOf(*head.map).backward(head.features, static_cast<float>(head.epsilon), panel.U(row),
+                               grad_exponents + row * width, gradient, grad_u + row * u_step);
+    for (int64_t r = 0; r < rows; ++r) grad_u[row * u_step + r] *= scale;
   }
   ProjectRowsTranspose(*head.packed_omega, grad_u, u_step, count, tile, x_step);
-  const auto slope = static_cast<float>(head.map->traits->norm_slope);
+  const auto slope = static_cast<float>(head.norm_slope);
   for (int64_t row = 0; row < count; ++row) {
     float sum = 0;
     for (int64_t r = 0; r < width; ++r) sum += grad_exponents[row * width + r];

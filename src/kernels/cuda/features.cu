@@ -94,7 +94,8 @@ __global__ void RowFeaturesKernel(const Arguments a) {
 
 template <class Map>
 void Launch(const Arguments& a, cudaStream_t stream) {
-  if constexpr (kIsRowMap<Map> && !std::is_base_of_v<MonomialMap, Map>) {
+  if constexpr (Map::kTraits.info.takes_width ||
+                (kIsRowMap<Map> && !std::is_base_of_v<MonomialMap, Map>)) {
     throw Error(ErrorCode::kUnavailable, kName,
                 "the map '" + std::string(Map::kTraits.info.name) + "' runs on the cpu only");
   } else if constexpr (kIsRowMap<Map>) {

@@ -14,17 +14,18 @@ constexpr int64_t kTaskRows = 64;
 // One row as a tile of one lane.
 struct Row {
   Row(const HeadFeatures& head, const double* x)
-      : u(static_cast<size_t>(head.omega->features)), offset(u.size()) {
+      : u(static_cast<size_t>(head.omega->features)), offset(static_cast<size_t>(head.features)) {
     reference::Project(*head.omega, x, 1, u.data());
     for (double& value : u) value *= head.argument_scale;
     for (int64_t i = 0; i < head.dim; ++i) half_norm += x[i] * x[i] / 2;
     for (size_t r = 0; r < offset.size(); ++r) offset[r] = head.Offset(static_cast<int64_t>(r));
-    tile = {.features = head.omega->features,
+    tile = {.features = head.features,
             .lanes = 1,
             .u = u.data(),
             .half_norm = &half_norm,
             .offset = offset.data(),
-            .epsilon = head.epsilon};
+            .epsilon = head.epsilon,
+            .norm_slope = head.norm_slope};
   }
 
   std::vector<double> u, offset;
@@ -58,19 +59,20 @@ void FeaturesOf(const HeadFeatures& head, FeatureRole role, const double* x, dou
   if (head.map->IsRowMap()) {
     if (exponents != nullptr) std::fill_n(exponents, head.width, 0.0);
     head.map->row.evaluate(Rotated(head, x).data(), head.Tables(), factors);
-    head.ChangeSigns(role, factors);
+    head.Weigh(role, factors);
     return;
   }
   const Row one(head, x);
   head.map->evaluate(one.tile, exponents, factors);
+  head.Weigh(role, factors);
 }
 
 void FeatureGradientOf(const HeadFeatures& head, FeatureRole role, const double* x,
                        const double* grad_exponents, const double* grad_factors, double* grad_x) {
+  std::vector<double> gradient(grad_factors, grad_factors + head.width);
+  head.Weigh(role, gradient.data());
   if (head.map->IsRowMap()) {
-    std::vector<double> gradient(grad_factors, grad_factors + head.width),
-        grad_rotated(static_cast<size_t>(head.polynomial->dim));
-    head.ChangeSigns(role, gradient.data());
+    std::vector<double> grad_rotated(static_cast<size_t>(head.polynomial->dim));
     head.map->row.backward(Rotated(head, x).data(), head.Tables(), gradient.data(),
                            grad_rotated.data());
     if (head.omega == nullptr) {
@@ -82,12 +84,12 @@ void FeatureGradientOf(const HeadFeatures& head, FeatureRole role, const double*
   }
   std::vector<double> grad_u(static_cast<size_t>(head.omega->features));
   const Row one(head, x);
-  head.map->backward(one.tile, grad_exponents, grad_factors, grad_u.data());
+  head.map->backward(one.tile, grad_exponents, gradient.data(), grad_u.data());
   for (double& value : grad_u) value *= head.argument_scale;
   reference::ProjectTranspose(*head.omega, grad_u.data(), 1, grad_x);
   double sum = 0;
   for (int64_t r = 0; r < head.width; ++r) sum += grad_exponents[r];
-  for (int64_t i = 0; i < head.dim; ++i) grad_x[i] += head.map->traits->norm_slope * sum * x[i];
+  for (int64_t i = 0; i < head.dim; ++i) grad_x[i] += head.norm_slope * sum * x[i];
 }
 
 void Features(const FeatureArguments& a, const Context& context) {

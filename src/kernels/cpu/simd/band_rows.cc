@@ -100,12 +100,12 @@ class BandPass {
     }
     return false;
   }
-  // As in CausalPass: nonnegative maps show it in the denominator, signed ones in the exponent.
+  // As in CausalPass.
   bool SomeRowIsLost(int64_t begin, int64_t first) {
     for (int64_t row = 0; row < queries_.count(); ++row) {
       if (!SeesAny(begin + row, first)) continue;
-      if (head_.features.map->traits->info.nonnegative) {
-        if (queries_.Denominator(row) < kLeastDenominator) return true;
+      if (DenominatorTells(*head_.features.map)) {
+        if (std::fabs(queries_.Denominator(row)) < kLeastDenominator) return true;
         continue;
       }
       const RowRange seen = Seen(begin + row);

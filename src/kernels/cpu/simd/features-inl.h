@@ -34,9 +34,9 @@ struct PanelRows {
   int64_t x_step;
 };
 
-// A map on one row of u, [m] → exponents and factors [parts·m], and back to grad_u; or a row map on
-// rows of x. Zeros follow rows of grad_factors up to the next row, and the padding of results may
-// be written (that of factors with zeros).
+// A map on one row of u, [m] (masked maps: [2m]) → exponents and factors [parts·m], and back to
+// grad_u; or a row map on rows of x. Zeros follow rows of grad_factors up to the next row, and the
+// padding of results may be written (that of factors with zeros).
 struct MapRows {
   void (*evaluate)(int64_t m, float epsilon, const float* u, float* exponents, float* factors);
   void (*backward)(int64_t m, float epsilon, const float* u, const float* grad_exponents,
@@ -65,7 +65,7 @@ class FeaturePanel {
   const float* U(int64_t row) const { return u_ + row * u_step_; }
   double HalfNorm(int64_t row) const { return half_norm_[static_cast<size_t>(row)]; }
   // norm_slope·‖x‖²/2.
-  double NormTerm(int64_t row) const { return head_.map->traits->norm_slope * HalfNorm(row); }
+  double NormTerm(int64_t row) const { return head_.norm_slope * HalfNorm(row); }
 
   // largest[r] ← max(largest[r], e_ir + row_shift_i) over rows with exists_i.
   void FindLargest(int64_t count, const char* exists, const float* row_shift, float* largest) const;

@@ -22,13 +22,14 @@ namespace favor::kernels::cpu::HWY_NAMESPACE {
 template <class Map>
 void EvaluateRow(int64_t m, float epsilon, const float* HWY_RESTRICT u,
                  float* HWY_RESTRICT exponents, float* HWY_RESTRICT factors) {
+  const float* f = u + (kIsMasked<Map> ? m : 0);
   for (int part = 0; part < Map::kTraits.info.parts; ++part) {
     const int64_t first = part * m;
     if constexpr (!Map::kFlat) {
       for (int64_t r = 0; r < m; ++r) exponents[first + r] = Map::Exponent(u[r], part, epsilon);
     }
     if constexpr (Map::kTraits.has_factor) {
-      for (int64_t r = 0; r < m; ++r) factors[first + r] = Map::Factor(u[r], part, epsilon);
+      for (int64_t r = 0; r < m; ++r) factors[first + r] = Map::Factor(f[r], part, epsilon);
     }
   }
 }
@@ -38,7 +39,8 @@ template <class Map>
 void BackwardRow(int64_t m, float epsilon, const float* HWY_RESTRICT u,
                  const float* HWY_RESTRICT grad_exponents, const float* HWY_RESTRICT grad_factors,
                  float* HWY_RESTRICT grad_u) {
-  std::fill_n(grad_u, m, 0.0f);
+  constexpr int64_t kMasked = kIsMasked<Map> ? 1 : 0;
+  std::fill_n(grad_u, m + kMasked * m, 0.0f);
   for (int part = 0; part < Map::kTraits.info.parts; ++part) {
     const int64_t first = part * m;
     if constexpr (!Map::kFlat) {
@@ -47,7 +49,8 @@ void BackwardRow(int64_t m, float epsilon, const float* HWY_RESTRICT u,
     }
     if constexpr (Map::kTraits.has_factor) {
       for (int64_t r = 0; r < m; ++r)
-        grad_u[r] += grad_factors[first + r] * Map::FactorSlope(u[r], part, epsilon);
+        grad_u[kMasked * m + r] +=
+            grad_factors[first + r] * Map::FactorSlope(u[kMasked * m + r], part, epsilon);
     }
   }
 }
@@ -231,7 +234,7 @@ void FeaturePanel::Compute(FeatureRole role, const ConstView& rows, int64_t begi
   if (head_.omega != nullptr) ProjectRows(*head_.packed_omega, x_, x_step_, count, u_, u_step_);
   if (head_.map->IsRowMap()) {
     rows_.row_factors(MapRowsOf(count), factors_, step_);
-    for (int64_t row = 0; row < count; ++row) head_.ChangeSigns(role, factors_ + row * step_);
+    for (int64_t row = 0; row < count; ++row) head_.Weigh(role, factors_ + row * step_);
     return;
   }
   if (head_.argument_scale != 1) {
@@ -240,8 +243,9 @@ void FeaturePanel::Compute(FeatureRole role, const ConstView& rows, int64_t begi
   }
   if (head_.map->linear) return;
   for (int64_t row = 0; row < count; ++row) {
-    rows_.evaluate(head_.omega->features, static_cast<float>(head_.epsilon), u_ + row * u_step_,
+    rows_.evaluate(head_.features, static_cast<float>(head_.epsilon), u_ + row * u_step_,
                    Exponents(row), has_factor_ ? factors_ + row * step_ : nullptr);
+    if (has_factor_) head_.Weigh(role, factors_ + row * step_);
   }
 }
 
@@ -361,7 +365,7 @@ void FeaturePanel::WeighAndSum(int64_t row, float row_shift, float limit, float 
 
 void FeaturePanel::Backward(int64_t count, float* grad_weights, float* grad_x, int64_t grad_step) {
   const FloatTag d;
-  const auto slope = static_cast<float>(head_.map->traits->norm_slope);
+  const auto slope = static_cast<float>(head_.norm_slope);
   const auto scale = static_cast<float>(head_.argument_scale);
   float* grad_exponents = row_memory_;
   for (int64_t row = 0; row < count; ++row) {
@@ -383,14 +387,14 @@ void FeaturePanel::Backward(int64_t count, float* grad_weights, float* grad_x, i
     if (head_.map->linear) continue;
     if (head_.map->IsRowMap()) {
       std::fill(gradient + head_.width, gradient + step_, 0.0f);
-      head_.ChangeSigns(role_, gradient);
+      head_.Weigh(role_, gradient);
       continue;
     }
-    const int64_t m = head_.omega->features;
+    head_.Weigh(role_, gradient);
     float* grad_u = grad_u_ + row * u_step_;
-    rows_.backward(m, static_cast<float>(head_.epsilon), u_ + row * u_step_, grad_exponents,
-                   gradient, grad_u);
-    for (int64_t r = 0; r < m; ++r) grad_u[r] *= scale;
+    rows_.backward(head_.features, static_cast<float>(head_.epsilon), u_ + row * u_step_,
+                   grad_exponents, gradient, grad_u);
+    for (int64_t r = 0; r < head_.omega->features; ++r) grad_u[r] *= scale;
   }
   if (head_.map->IsRowMap()) {
     const bool rotated = head_.omega != nullptr;

@@ -20,11 +20,12 @@ namespace favor::kernels::cpu::HWY_NAMESPACE {
 constexpr float kLargestExponent = 62.4f, kWeightLimit = 80;
 
 // Returns 1 if some weight exceeds the range of floats. This can happen to unnormalised weights,
-// and for maps without exponents whose features, and so denominators, are tiny. Other weights are
-// at most 1.
+// and for maps whose denominators can be tiny: signed ones, and those without exponents. Other
+// weights are at most 1.
 HWY_INLINE int64_t Beyond(const LinearHead& head, AppendedRows& rows,
                           const HeadGradients& gradients) {
-  const bool bounded = gradients.normalized && !head.features.map->flat;
+  const MapEntry& map = *head.features.map;
+  const bool bounded = gradients.normalized && !map.flat && map.traits->info.nonnegative;
   return !bounded && rows.AnyWeightBeyond(kWeightLimit) ? 1 : 0;
 }
 

@@ -232,9 +232,8 @@ class CausalPass {
   static int64_t StripEnd(int64_t row) { return (row / 24 + 1) * 24; }
 
   // Whether everything that some row may see lies so far below the chunk's maxima that it was lost
-  // to rounding. Nonnegative maps show it in the denominator. Signed maps can have a small
-  // denominator anyway, but have one exponent for all features: the largest that the row sees
-  // decides.
+  // to rounding. Most maps show it in the denominator. That of signed maps with one exponent for
+  // all features can be small anyway: the largest exponent that the row sees decides.
   bool SomeRowIsLost() {
     int64_t seen = sums_.tokens();
     const float decay = sums_.decay()[0];
@@ -247,8 +246,8 @@ class CausalPass {
         reach = std::max(reach, keys_.LogWeight(row));
       }
       if (seen == 0) continue;
-      const bool lost = head_.features.map->traits->info.nonnegative
-                            ? queries_.Denominator(row) < kLeastDenominator
+      const bool lost = DenominatorTells(*head_.features.map)
+                            ? std::fabs(queries_.Denominator(row)) < kLeastDenominator
                             : reach < kLeastExponent;
       if (lost) return true;
     }

@@ -26,6 +26,12 @@ namespace favor::kernels::cpu::HWY_NAMESPACE {
 constexpr float kLeastDenominator = 0x1p-90f;
 constexpr float kLeastExponent = -62.4f;  // log of the above
 
+// Whether the denominator of a row shows that its keys were lost. Where all features have one
+// exponent, it can be exactly 0 for other reasons.
+HWY_INLINE bool DenominatorTells(const MapEntry& map) {
+  return map.traits->info.nonnegative || !map.flat;
+}
+
 // Queries read against maxima c: features, then weights w = exp(F − ρ) g.
 class WeighedQueries {
  public:
