@@ -40,7 +40,8 @@ Contestant Power(const char* map, int64_t degree) {
   return contestant;
 }
 
-constexpr int64_t kRandomDegree = 8;
+constexpr int64_t kRandomDegree = 8, kFarWindow = 20;
+constexpr double kLocalWidth = 2;
 
 // The paper's linear attention, polynomials of the logit, and two baselines.
 Contestants FixedForAll(std::initializer_list<int64_t> degrees) {
@@ -78,6 +79,17 @@ Contestants DrawnForOnes() {
 Contestants DrawnForSelf() {
   Contestants all = DrawnForOnes();
   for (const char* map : {"poly-sum", "poly-sketch"}) all.push_back(Power(map, kRandomDegree));
+  for (const char* map : {"local-gaussian", "local-laplace"}) {
+    all.push_back(
+        {.name = fmt::format("{}, width {}", map, kLocalWidth), .attention = Linear(map)});
+    all.back().attention.features.local_width = kLocalWidth;
+  }
+  for (const char* kind : {"window", "hybrid"}) {
+    all.push_back({.name = fmt::format("{}, {} to each side", kind, kFarWindow),
+                   .attention = Linear("positive")});
+    all.back().attention.attention = kind;
+    all.back().attention.kind_options = {{"window", kFarWindow}};
+  }
   return all;
 }
 

@@ -42,6 +42,7 @@ class Waves {
     RowCounts counts;
     const int64_t waves = std::max(queries_, keys_);
     for (int64_t wave = 0; wave < waves; ++wave) {
+      if (IsOutOfReach(wave, waves)) continue;
       counts += SumPieces(context, turns_.groups * keys_, [&](int64_t piece) {
         const int64_t index = piece / keys_, key_block = piece % keys_,
                       query_block = (key_block + wave) % waves;
@@ -55,6 +56,13 @@ class Waves {
 
  private:
   static constexpr int64_t kSide = 192;  // rows of a block: what a pair of them needs stays in L2
+
+  // Whether no block of queries of a wave sees its block of keys, because both lie too far apart.
+  bool IsOutOfReach(int64_t wave, int64_t waves) const {
+    if (problem_.window < 0 || problem_.before != 0) return false;
+    const int64_t reach = std::min(waves, problem_.window / kSide + 1);
+    return wave > reach && wave < waves - reach;
+  }
 
   static RowRange Rows(int64_t block, int64_t length) {
     return {block * kSide, std::min(length, (block + 1) * kSide)};
