@@ -84,6 +84,18 @@ std::vector<Timed> RowsOfLength(const AttentionBenchOptions& options, int64_t le
       rows.back().row.features = attention.plan->features();  // a projection may have its own m
     }
   }
+  for (const AttentionKindInfo& kind : AttentionKinds()) {
+    if (options.window < 0 ||
+        std::ranges::find(kind.options, "window", &AttentionOptionInfo::name) == kind.options.end())
+      continue;
+    const std::optional<FeaturePlan> plan = rows.front().options.plan;
+    Timed& timed = add({.windowed = std::string(kind.name)});
+    timed.options.attention = kind.name;
+    timed.options.kind_options = {{"window", options.window}};
+    if (!kind.takes_plan) continue;
+    timed.options.plan = plan;
+    timed.row.features = plan->features();
+  }
   if (length <= options.exact_up_to) add({.exact = true}).options.attention = "exact";
   return rows;
 }
@@ -202,7 +214,7 @@ reports::Table AttentionBench::ToTable() const {
       .rows = {}};
   for (const AttentionMeasurement& row : rows) {
     std::string ratio;
-    if (!row.exact) {
+    if (!row.exact && row.windowed.empty()) {
       for (const AttentionMeasurement& other : rows) {
         if (other.exact && other.length == row.length)
           ratio = fmt::format("{:.2f}", other.seconds / row.seconds);
@@ -210,7 +222,8 @@ reports::Table AttentionBench::ToTable() const {
     }
     table.rows.push_back(
         {std::to_string(row.length),
-         row.exact                    ? "exact"
+         !row.windowed.empty()        ? fmt::format("{}, {}", row.windowed, options.window)
+         : row.exact                  ? "exact"
          : FindMap(row.map).has_omega ? fmt::format("{}, {}", row.map, row.projection)
                                       : fmt::format("{}, m = {}", row.map, row.features),
          fmt::format("{:.3f}", 1e3 * row.seconds),

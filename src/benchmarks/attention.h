@@ -20,6 +20,7 @@ struct AttentionBenchOptions {
   int64_t value_dim = 0;  // 0: dim
   std::vector<std::string> maps = {"positive"}, projections = {"orthogonal"};
   bool causal = false, backward = false;
+  int64_t window = -1;          // ≥ 0: kinds with a window are timed too, with the first map
   int64_t exact_up_to = 16384;  // the longest sequence of exact attention
   double deviation = 0.5;       // standard deviation of queries and keys
   int64_t rounds = 5;           // how often everything is timed; the shortest time counts
@@ -29,7 +30,8 @@ struct AttentionBenchOptions {
 };
 
 struct AttentionMeasurement {
-  bool exact = false;           // otherwise linear
+  bool exact = false;  // otherwise linear, or of the kind `windowed`
+  std::string windowed;
   std::string map, projection;  // only for linear attention
   int64_t length;
   int64_t features;  // m; 0 for exact attention

@@ -32,9 +32,12 @@ Json ToJson(const benchmarks::AttentionBench& bench) {
   Json rows = Json::array(), lines = Json::array();
   for (const benchmarks::AttentionMeasurement& row : bench.rows) {
     rows.push_back(
-        {{"attention", row.exact ? "exact" : "linear"},
-         {"map", row.exact ? Json() : Json(row.map)},
-         {"projection", row.exact ? Json() : Json(row.projection)},
+        {{"attention", !row.windowed.empty() ? row.windowed
+                       : row.exact           ? "exact"
+                                             : "linear"},
+         {"window", row.windowed.empty() ? Json() : Json(bench.options.window)},
+         {"map", row.map.empty() ? Json() : Json(row.map)},
+         {"projection", row.projection.empty() ? Json() : Json(row.projection)},
          {"causal", bench.options.causal},
          {"backward", bench.options.backward},
          {"batch", bench.options.batch},
@@ -112,6 +115,10 @@ void Declare(Options& options, Arguments& a) {
   options.Choices("--maps,--map", features::MapNames(), a.options.maps, "Feature maps");
   options.Choices("--projections,--projection", features::ProjectionNames(), a.options.projections,
                   "Ways to draw ω");
+  options
+      .Integer("--window", {0, kMaxLength}, a.options.window,
+               "Time kinds with a window of this size too, with the first map")
+      .Default("none");
   options.Flag("--causal", a.options.causal, "Query i sees keys 0 to i");
   options.Flag("--backward", a.options.backward,
                "Time forward and backward together instead of forward alone");
