@@ -23,12 +23,12 @@ const std::map<std::string, int> kFloor = {
 
 // A public header belongs to the floor that implements it.
 const std::map<std::string, int> kPublicFloor = {
-    {"error", 0},      {"tensor", 0},       {"context", 0},    {"random", 0},     {"version", 0},
-    {"names", 0},      {"activation", 2},   {"npy", 1},        {"vocabulary", 2}, {"data", 2},
-    {"maps", 2},       {"features", 3},     {"polynomial", 3}, {"attention", 4},  {"state", 4},
-    {"score", 0},      {"model", 6},        {"generate", 6},   {"train", 7},      {"records", 2},
-    {"likelihood", 8}, {"mutations", 8},    {"embedding", 8},  {"prediction", 8}, {"favor", 13},
-    {"linearised", 3}, {"taylor_series", 3}};
+    {"error", 0},      {"tensor", 0},        {"context", 0},    {"random", 0},     {"version", 0},
+    {"names", 0},      {"activation", 2},    {"npy", 1},        {"vocabulary", 2}, {"data", 2},
+    {"maps", 2},       {"features", 3},      {"polynomial", 3}, {"attention", 4},  {"state", 4},
+    {"score", 0},      {"model", 6},         {"generate", 6},   {"train", 7},      {"records", 2},
+    {"likelihood", 8}, {"mutations", 8},     {"embedding", 8},  {"prediction", 8}, {"favor", 13},
+    {"linearised", 3}, {"taylor_series", 3}, {"local_mask", 3}};
 
 template <class Visit>
 void ForEachInclude(const fs::path& folder, const Visit& visit) {
