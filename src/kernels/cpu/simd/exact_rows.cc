@@ -16,6 +16,9 @@ HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
 constexpr int64_t kKeyBlock = 128;
+// Within a window, fewer queries at a time waste fewer products with keys that only some of them
+// see; one block of keys then holds a window of 64.
+constexpr int64_t kWindowQueries = 32, kWindowKeys = 160;
 
 // Queries lie along the lanes: maxima and sums over keys stay within a lane, and keys and values
 // are read where they are.
@@ -24,25 +27,28 @@ RowCounts ExactOnTarget(const ExactHead& rows, RowRange range, const Context& co
   const int64_t d = rows.keys.size(1), dv = rows.values.size(1);
   constexpr int64_t kStep = RowStep(kExactBlock);
   const FloatTag tag;
-  const Scratch<float> memory(context, (d + kKeyBlock + 2 * dv + 5) * kStep + RowStep(dv)),
+  const bool windowed = rows.window >= 0;
+  const int64_t query_block = windowed ? kWindowQueries : kExactBlock,
+                key_block = windowed ? kWindowKeys : kKeyBlock;
+  const Scratch<float> memory(context, (d + key_block + 2 * dv + 5) * kStep + RowStep(dv)),
       tile(context, kExactBlock * RowStep(d));
   float* q = memory.data();                  // [d, queries]
   float* scores = q + d * kStep;             // [keys, queries]
-  float* sums = scores + kKeyBlock * kStep;  // [dv, queries], then the denominators
+  float* sums = scores + key_block * kStep;  // [dv, queries], then the denominators
   float* rest = sums + (dv + 1) * kStep;     // what these floats lost
   float *maximum = rest + (dv + 1) * kStep, *decay = maximum + kStep, *row_sums = decay + kStep;
-  ExactOperand keys(rows.keys, nullptr, kKeyBlock, context);  // masked scores are overwritten
-  ExactOperand values(rows.values, rows.mask, kKeyBlock, context);
+  ExactOperand keys(rows.keys, nullptr, key_block, context);  // masked scores are overwritten
+  ExactOperand values(rows.values, rows.mask, key_block, context);
   RowCounts counts;
-  for (int64_t first = range.begin; first < range.end; first += kExactBlock) {
-    const int64_t queries = std::min(kExactBlock, range.end - first);
+  for (int64_t first = range.begin; first < range.end; first += query_block) {
+    const int64_t queries = std::min(query_block, range.end - first);
     LoadTile(rows.queries, nullptr, {first, first + queries}, rows.scale, tile.data());
     TransposeTile(tile.data(), queries, d, q);
     std::fill_n(sums, 2 * (dv + 1) * kStep, 0.0f);
     std::fill_n(maximum, kStep, -INFINITY);
     const RowRange seen = rows.KeysSeenBy({first, first + queries});
-    for (int64_t block = seen.begin; block < seen.end; block += kKeyBlock) {
-      const int64_t count = std::min(kKeyBlock, seen.end - block);
+    for (int64_t block = seen.begin; block < seen.end; block += key_block) {
+      const int64_t count = std::min(key_block, seen.end - block);
       Multiply(keys.Rows(block, count), q, kStep, count, queries, d, {scores, kStep});
       HideScores(rows, first, block, count, scores);
       for (int64_t column = 0; column < queries; column += Lanes()) {
