@@ -16,9 +16,9 @@ HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
 constexpr int64_t kKeyBlock = 128;
-// Within a window, fewer queries at a time waste fewer products with keys that only some of them
-// see; one block of keys then holds a window of 64.
-constexpr int64_t kWindowQueries = 32, kWindowKeys = 160;
+// Within a narrow window, fewer queries at a time waste fewer products with keys that only some of
+// them see; one block of keys then holds a window of 64.
+constexpr int64_t kNarrow = 256, kWindowQueries = 32, kWindowKeys = 160;
 
 // Queries lie along the lanes: maxima and sums over keys stay within a lane, and keys and values
 // are read where they are.
@@ -27,9 +27,9 @@ RowCounts ExactOnTarget(const ExactHead& rows, RowRange range, const Context& co
   const int64_t d = rows.keys.size(1), dv = rows.values.size(1);
   constexpr int64_t kStep = RowStep(kExactBlock);
   const FloatTag tag;
-  const bool windowed = rows.window >= 0;
-  const int64_t query_block = windowed ? kWindowQueries : kExactBlock,
-                key_block = windowed ? kWindowKeys : kKeyBlock;
+  const bool narrow = rows.window >= 0 && rows.window <= std::min(kNarrow, rows.keys.size(0) - 2);
+  const int64_t query_block = narrow ? kWindowQueries : kExactBlock,
+                key_block = narrow ? kWindowKeys : kKeyBlock;
   const Scratch<float> memory(context, (d + key_block + 2 * dv + 5) * kStep + RowStep(dv)),
       tile(context, kExactBlock * RowStep(d));
   float* q = memory.data();                  // [d, queries]
