@@ -1,5 +1,6 @@
 #include "features/local_frequencies.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <span>
@@ -13,7 +14,10 @@ namespace favor::features {
 namespace {
 
 constexpr double kLeastWidth = 1e-3, kMostWidth = 1e6;
-constexpr double kLargestWeight = 1e12;  // variances in proportion to it
+constexpr double kLargestWeight = 1e12;    // variances in proportion to it
+constexpr double kLargestFrequency = 5e8;  // within what a given ω may hold
+// δf of local-ball: a transform takes a time in proportion to it.
+constexpr double kLargestBallFrequency = 1e3;
 constexpr std::string_view kBall = "local-ball";
 
 // σ: the options', or δ/d.
@@ -54,7 +58,8 @@ kernels::Omega WithFrequencies(const kernels::Omega& omega, const FeatureOptions
     for (size_t i = 0; i < frequencies.size(); ++i) {
       // Halfway between the numbers that can be drawn: never ±½.
       const double u = stream.Uniform(i) - 0.5 + 0x1p-54;
-      frequencies[i] = std::tan(std::numbers::pi * u) / options.local_width;
+      frequencies[i] = std::clamp(std::tan(std::numbers::pi * u) / options.local_width,
+                                  -kLargestFrequency, kLargestFrequency);
     }
   }
   rows.insert(rows.end(), frequencies.begin(), frequencies.end());
@@ -74,7 +79,14 @@ std::vector<double> MaskWeights(const kernels::Omega& omega, const FeatureOption
   std::vector<double> weights, w(d);
   for (int64_t r = omega.features / 2; r < omega.features; ++r) {
     const auto row = rows.subspan(static_cast<size_t>(r) * d, d);
-    for (size_t i = 0; i < d; ++i) w[i] = options.local_width * row[i];
+    for (size_t i = 0; i < d; ++i) {
+      w[i] = options.local_width * row[i];
+      if (!(std::fabs(w[i]) <= kLargestBallFrequency))
+        Throw(ErrorCode::kInvalidOption, "local-ball",
+              "given a frequency of {:.3g} over the width {}, expected at most {}: take a smaller "
+              "width or more smoothing",
+              std::fabs(w[i]), options.local_width, kLargestBallFrequency);
+    }
     weights.push_back(weight * L1BallTransform(w));
   }
   return weights;

@@ -12,6 +12,8 @@ namespace favor {
 namespace {
 
 constexpr size_t kLeastBromwichDim = 8;
+constexpr double kLargest = 1e6;  // frequencies: the matrix exponential takes as many steps
+constexpr int64_t kWidestWindow = 10'000;  // a weight takes the square of it
 
 // Φ is the response at time 1 of a chain of oscillators: states p_j, s_j and z with p_j' = −w_j s_j
 // + c·p_{j−1}, s_j' = w_j p_j, z' = c·p_d, c = (d!)^{1/d}, from p_1 = 1: z(1) = Φ. The exponential
@@ -64,8 +66,9 @@ double L1BallTransform(std::span<const double> w) {
   if (w.empty())
     Throw(ErrorCode::kInvalidOption, "ball", "given no frequencies, expected one per dimension");
   for (const double one : w) {
-    if (!(std::fabs(one) <= 1e9))
-      Throw(ErrorCode::kInvalidOption, "ball", "given the frequency {}, expected at most 1e9", one);
+    if (!(std::fabs(one) <= kLargest))
+      Throw(ErrorCode::kInvalidOption, "ball", "given the frequency {}, expected at most {}", one,
+            kLargest);
   }
   return w.size() < kLeastBromwichDim ? ByMatrixExponential(w) : ByBromwichQuadrature(w);
 }
@@ -87,8 +90,8 @@ double DirichletKernel(int64_t window, double frequency) {
 }
 
 double DirichletWeight(int64_t window) {
-  if (window < 0)
-    Throw(ErrorCode::kInvalidOption, "window", "given {}, expected at least 0", window);
+  if (window < 0 || window > kWidestWindow)
+    Throw(ErrorCode::kInvalidOption, "window", "given {}, expected 0 to {}", window, kWidestWindow);
   // Between its zeros 2πk/(2w + 1), D has one sign: its integral is that of 1 + 2Σ cos(nf).
   const auto integral = [&](double f) {
     double sum = f;

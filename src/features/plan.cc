@@ -252,7 +252,7 @@ FeaturePlan FeaturePlan::Draw(const FeatureOptions& options, int64_t heads, int6
           traits.info.name);
   }
   const int64_t drawn_heads = options.shared_omega ? 1 : heads;
-  if (options.features > kMaxOmegaElements / (dim * drawn_heads)) {
+  if (options.features > kMaxOmegaElements / (dim * drawn_heads * (map.masked ? 2 : 1))) {
     Throw(ErrorCode::kInvalidOption, "features",
           "given {} for {} heads of dim {}: ω has more than 2^30 elements", options.features,
           drawn_heads, dim);
@@ -324,10 +324,11 @@ FeaturePlan FeaturePlan::WithOmega(const FeatureOptions& options, int64_t heads,
           heads);
   }
   const int64_t m = omega.size(omega.rank() - 2), d = omega.size(omega.rank() - 1);
-  if (m < 1 || m > kMaxFeatures || d < 1 || d > kMaxDim) {
+  const int64_t most = kMaxFeatures * (FindMapOrThrow(options.map).masked ? 2 : 1);
+  if (m < 1 || m > most || d < 1 || d > kMaxDim) {
     Throw(ErrorCode::kInvalidData, "omega",
           "given shape {}, expected 1 to {} features and dim 1 to {}", omega.shape().ToString(),
-          kMaxFeatures, kMaxDim);
+          most, kMaxDim);
   }
   if (!AllFinite(omega))
     Throw(ErrorCode::kInvalidData, "omega", "given NaN or infinity, expected finite values");

@@ -103,6 +103,9 @@ struct AttentionGradients {
   View grad_log_decay;  // [batch, heads, key_length]; none: nothing is forgotten
   TallyEntry* tally;
   bool add = false;  // linear attention: add to the gradients instead of storing there
+  // Exact attention: weights of normalised rows are at most 1. Not so if keys of another call,
+  // which share the normaliser, can have negative weights.
+  bool bounded = true;
 };
 
 }  // namespace favor::kernels

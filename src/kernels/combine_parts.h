@@ -10,6 +10,7 @@ namespace favor::kernels {
 struct CombineArguments {
   AttentionArguments call;  // its problem says how many rows there are; out and log_sum are written
   SumParts first, second;
+  double least_denominator = 0;  // rows with a smaller sum have none
 };
 
 // Sums that own their memory.

@@ -83,6 +83,7 @@ HeadGradients Turns::Rows(const AttentionGradients& call, int64_t turn, int64_t 
       .log_sum = call.log_sum.At(group).Data<double>(),
       .delta = call.delta.At(group).Data<double>(),
       .normalized = problem.normalize,
+      .bounded = call.bounded,
       .grad_queries = part_of(call.grad_q, [&] { return problem.OfQueries(call.grad_q, group); }),
       .grad_keys = part_of(call.grad_k, [&] { return problem.OfKeys(call.grad_k, group); }),
       .grad_values = problem.OfKeys(call.grad_v, group),

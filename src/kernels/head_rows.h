@@ -72,6 +72,7 @@ struct HeadGradients {
   const double* log_sum = nullptr;  // [query length]; +∞: the row has no gradient
   const double* delta = nullptr;    // [query length]: −dO·O, 0 when not normalised
   bool normalized = true;
+  bool bounded = true;                        // AttentionGradients::bounded
   View grad_queries, grad_keys, grad_values;  // f32 or f64; null data: not wanted
   View grad_log_decay;                        // [1, key length]; null data: not wanted
   bool add_to_keys = false;  // add to grad_keys and grad_values instead of storing there

@@ -61,10 +61,8 @@ HeadsAlike ParseEntry(std::string_view entry, const ModelConfig& config) {
       heads.features.coefficients = standard.coefficients;
       heads.features.rotate = standard.rotate;
     }
-    if (!FindMap(name).takes_width) {
-      heads.features.local_width = FeatureOptions().local_width;
-      heads.features.local_smoothing = FeatureOptions().local_smoothing;
-    }
+    if (!FindMap(name).takes_width) heads.features.local_width = FeatureOptions().local_width;
+    if (name != "local-ball") heads.features.local_smoothing = FeatureOptions().local_smoothing;
   } else if (std::ranges::find(AttentionNames(), name) != AttentionNames().end() &&
              name != "linear") {
     heads = Heads(name, config);
@@ -196,7 +194,7 @@ void CheckHeads(const ModelConfig& config) {
           "given {} with heads of {} columns, expected at most that", config.feature_dim, dim);
   const std::vector<HeadsAlike> all = UsualHeads(config);
   KindOptions used;
-  bool takes_plan = false, takes_decay = false;
+  bool takes_plan = false, takes_decay = false, takes_width = false;
   Decay decay = Decay::kNone;
   for (const HeadsAlike& heads : all) {
     const attention::Kind& kind = attention::FindKind(heads.attention);
@@ -204,6 +202,7 @@ void CheckHeads(const ModelConfig& config) {
     used.insert(heads.kind_options.begin(), heads.kind_options.end());
     takes_plan = takes_plan || kind.TakesPlan();
     takes_decay = takes_decay || kind.TakesDecay();
+    takes_width = takes_width || (kind.TakesPlan() && FindMap(heads.features.map).takes_width);
     if (heads.heads % shared != 0)
       Throw(ErrorCode::kInvalidOption, kKey,
             "given {} heads next to others, expected a multiple of {}: so many share keys",
@@ -223,13 +222,16 @@ void CheckHeads(const ModelConfig& config) {
             Printable(name),
             config.heads_of.empty() ? config.attention : Printable(config.heads_of));
   }
-  const auto check = [&](bool given, bool takes, std::string_view key) {
+  const auto check = [&](bool given, bool takes, std::string_view key,
+                         std::string_view expected = "linear attention") {
     if (given && !takes)
-      Throw(ErrorCode::kInvalidOption, key, "given for {}, expected linear attention",
-            AttentionText(config));
+      Throw(ErrorCode::kInvalidOption, key, "given for {}, expected {}", AttentionText(config),
+            expected);
   };
   check(config.decay != Decay::kNone, takes_decay, "decay");
   check(config.feature_dim > 0, takes_plan, "feature_dim");
+  check(config.features.local_width != FeatureOptions().local_width, takes_width, "local_width",
+        "a map local-…");
 }
 
 HeadMemories MemoriesOf(const ModelConfig& config, const layers::ParameterSet* parameters) {

@@ -285,6 +285,29 @@ TEST(LinearWindow, FloatGradientsAreThoseOfTheReference) {
   }
 }
 
+// Far keys with negative weights: near ones then count more than 1. Query 2 sees itself with the
+// weight e^0 and the others with −0.3 each: the near weight is 1/0.4.
+TEST(LinearWindow, NearWeightsOfSignedMapsExceedOne) {
+  Tensor ones({3, 1}), k({3, 1}), omega({1, 1}), v = RandomTensor({3, 1}, 1, 3);
+  for (int64_t i = 0; i < 3; ++i) {
+    ones.Data<float>()[i] = 1;
+    k.Data<float>()[i] = i < 2 ? -0.3f : 0;
+  }
+  omega.Data<float>()[0] = 1;
+  AttentionOptions options = Options("hybrid", 0, true);
+  options.plan = FeaturePlan::WithOmega({.map = "identity", .kernel_epsilon = 0.0}, 1, omega);
+  const Tensor out = Attend(ones, k, v, options, Context());
+  const float* values = v.Data<float>();
+  EXPECT_NEAR(out.Data<float>()[2], (values[2] - 0.3 * (values[0] + values[1])) / 0.4, 1e-5);
+  const AttentionGradients gradients = AttendBackward({ones, k, v, out, ones}, options, Context());
+  EXPECT_NEAR(gradients.v.Data<float>()[2], 2.5, 1e-5);
+  options.plan = FeaturePlan::WithOmega(
+      {.map = "identity", .kernel_epsilon = 0.0, .least_denominator = 0.5}, 1, omega);
+  AttentionReport report;
+  EXPECT_EQ(Attend(ones, k, v, options, Context(), {.report = &report}).Data<float>()[2], 0);
+  EXPECT_EQ(report.nonpositive_rows, 1);
+}
+
 TEST(LinearWindow, GradientsHoldAtAnyNorm) {
   for (const char* profile : {"grow", "jump"}) {
     for (const char* kind : {"window", "hybrid"}) {

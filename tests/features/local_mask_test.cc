@@ -75,7 +75,9 @@ TEST(L1Ball, HasItsClosedFormsInManyDimensions) {
 
 TEST(L1Ball, RefusesWhatIsNotAFrequency) {
   EXPECT_THROW(L1BallTransform({}), Error);
-  const double bad[] = {1, NAN};
+  const double bad[] = {1, NAN}, far[] = {1e7};
+  EXPECT_THROW(L1BallTransform(far), Error);
+  EXPECT_THROW(DirichletWeight(int64_t{1} << 20), Error);
   EXPECT_THROW(L1BallTransform(bad), Error);
   EXPECT_THROW(BallWeight(0, 1, 1), Error);
   EXPECT_THROW(BallWeight(2, 0, 1), Error);
@@ -170,6 +172,7 @@ TEST(LocalMaps, RefuseWhatTheyCannotMean) {
   EXPECT_THROW(draw({.map = "local-laplace", .omega_norm = OmegaNorm::kSqrtD}), Error);
   EXPECT_THROW(draw({.map = "local-laplace", .projection = "none"}), Error);
   EXPECT_THROW(draw({.map = "local-ball"}, 64), Error);  // weights of 10^21
+  EXPECT_THROW(draw({.map = "local-ball", .local_width = 1e5, .local_smoothing = 0.001}, 1), Error);
   const Tensor odd({3, 4});
   EXPECT_THROW(FeaturePlan::WithOmega({.map = "local-laplace"}, 1, odd), Error);
 }

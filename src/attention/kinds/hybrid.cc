@@ -61,10 +61,12 @@ class HybridCache : public Cache {
         {.problem = near, .out = out, .log_sum = {}, .tally = tally, .parts = of_near.views()},
         context);
     ReadFar(near, of_far, tally, context);
-    kernels::CombineParts({.call = {.problem = near, .out = out, .log_sum = {}, .tally = tally},
-                           .first = of_near.views(),
-                           .second = of_far.views()},
-                          context);
+    kernels::CombineParts(
+        {.call = {.problem = near, .out = out, .log_sum = {}, .tally = tally},
+         .first = of_near.views(),
+         .second = of_far.views(),
+         .least_denominator = features::ConstantsOf(far_.plan()).least_denominator()},
+        context);
     keys_.DropAllBut(window_);
     values_.DropAllBut(window_);
   }
@@ -159,7 +161,10 @@ class Hybrid : public Kind {
     kernels::ExactAttention(near, context);
     kernels::LinearAttention({.call = beyond, .heads = trace->Heads(far)}, context);
     kernels::CombineParts(
-        {.call = to.Arguments(call.problem), .first = of_near.views(), .second = of_far.views()},
+        {.call = to.Arguments(call.problem),
+         .first = of_near.views(),
+         .second = of_far.views(),
+         .least_denominator = features::ConstantsOf(*call.plan).least_denominator()},
         context);
     if (to.trace != nullptr) to.trace->own = std::move(trace);
   }
@@ -167,7 +172,9 @@ class Hybrid : public Kind {
   void Backward(const Call& call, const BackwardTo& to, const Context& context) const override {
     const auto& trace = dynamic_cast<const LinearTrace&>(*to.trace.own);
     const AttentionProblem far = FarOf(call.problem);
-    kernels::ExactAttentionBackward(to.Gradients(call.problem), context);
+    kernels::AttentionGradients near = to.Gradients(call.problem);
+    near.bounded = call.plan->map().nonnegative;
+    kernels::ExactAttentionBackward(near, context);
     kernels::AttentionGradients beyond = to.Gradients(far);
     beyond.add = true;
     kernels::LinearAttentionBackward({.call = beyond, .heads = trace.Heads(far)}, context);

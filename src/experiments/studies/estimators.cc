@@ -32,6 +32,11 @@ constexpr double kSums[] = {0.25, 0.5, 0.75, 1, 1.25};  // ‖x + y‖
 constexpr double kSweepFeatures[] = {4, 8, 16, 32, 64, 128, 256};
 constexpr double kSweepSums[] = {0.25, 0.5, 1, 1.5, 2, 2.5, 3};
 constexpr double kMeanPrecision = 0.01;  // the same of a mean
+
+// Row maps draw no ω; local ones have an experiment of their own.
+bool IsMeasured(const FeatureMapInfo& map) {
+  return map.has_omega && map.kernel != KernelFamily::kLocal;
+}
 constexpr double kPrecision =
     0.05;  // relative standard error from which a variance tells something
 
@@ -87,8 +92,7 @@ class EstimatorStudy {
       random += projection.random ? 1 : 0;
     const auto count = [](const auto& list) { return std::ssize(list); };
     return count(kLengths) * count(kTurns) * count(kLemmaMaps) + 2 * count(kLongLengths) +
-           2 * count(kSums) +
-           std::ranges::count(Maps(), true, &FeatureMapInfo::has_omega) * random +
+           2 * count(kSums) + std::ranges::count_if(Maps(), IsMeasured) * random +
            2 * (count(kSweepFeatures) + count(kSweepSums)) * count(kSoftmaxMaps);
   }
 
@@ -319,7 +323,7 @@ class EstimatorStudy {
         .rows = {}};
     std::vector<Comparison> means;
     for (const FeatureMapInfo& map : Maps()) {
-      if (!map.has_omega) continue;  // not an estimator: nothing is drawn
+      if (!IsMeasured(map)) continue;
       for (const features::ProjectionEntry& entry : features::AllProjections()) {
         if (!entry.random) continue;
         const std::string_view projection = entry.info.name;

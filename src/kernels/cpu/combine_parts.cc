@@ -20,7 +20,8 @@ SumRow RowOf(const SumParts& parts, int64_t group, int64_t row, int64_t value_di
 void CombineParts(const CombineArguments& a, const Context& context) {
   const AttentionProblem& problem = a.call.problem;
   SumPieces(context, problem.Groups(), [&](int64_t group) {
-    const HeadOutput out = OutputOf(a.call, group);
+    HeadOutput out = OutputOf(a.call, group);
+    out.least_denominator = a.least_denominator;
     std::vector<double> total(static_cast<size_t>(problem.value_dim));
     RowCounts counts;
     for (int64_t row = 0; row < problem.query_length; ++row) {

@@ -18,10 +18,11 @@ namespace favor::kernels::cpu::HWY_NAMESPACE {
 constexpr int64_t kQueryRows = 64;  // rows of a tile of scores: as many as lanes, for the diagonal
 constexpr int64_t kLaneStep = RowStep(kExactBlock);
 
-// exp(score − log_sum): at most 1 when normalised, whatever rounding says; infinite beyond floats.
-HWY_INLINE Floats Weight(Floats exponent, bool normalized) {
+// exp(score − log_sum): if bounded, at most 1, whatever rounding says; otherwise infinite beyond
+// floats.
+HWY_INLINE Floats Weight(Floats exponent, bool bounded) {
   const FloatTag tag;
-  if (normalized) return Exp(hn::Min(exponent, hn::Zero(tag)));
+  if (bounded) return Exp(hn::Min(exponent, hn::Zero(tag)));
   const auto beyond = hn::Gt(exponent, hn::Set(tag, vector_math::kLargestExpArgument));
   return hn::IfThenElse(beyond, hn::Set(tag, INFINITY), Exp(exponent));
 }
@@ -98,7 +99,8 @@ class KeyBlocks {
 void WeightsAndGradients(const ExactHead& rows, const HeadGradients& gradients, RowRange queries,
                          const LaneBlock& keys, float* scores, float* grad_scores) {
   const FloatTag tag;
-  const bool hides = rows.causal || rows.window >= 0;
+  const bool hides = rows.causal || rows.window >= 0,
+             bounded = gradients.normalized && gradients.bounded;
   for (int64_t i = queries.begin; i < queries.end; ++i) {
     if (hides) HideOutside(rows.KeysSeenBy({i, i + 1}), keys.first, scores);
     const Floats log_sum = hn::Set(tag, static_cast<float>(gradients.log_sum[i])),
@@ -106,7 +108,7 @@ void WeightsAndGradients(const ExactHead& rows, const HeadGradients& gradients, 
     for (int64_t lane = 0; lane < keys.lanes; lane += Lanes()) {
       const Floats shown =
           hn::Add(hn::LoadU(tag, scores + lane), hn::LoadU(tag, keys.hidden + lane));
-      const Floats weight = Weight(hn::Sub(shown, log_sum), gradients.normalized);
+      const Floats weight = Weight(hn::Sub(shown, log_sum), bounded);
       hn::StoreU(weight, tag, scores + lane);
       hn::StoreU(hn::Mul(weight, hn::Add(hn::LoadU(tag, grad_scores + lane), delta)), tag,
                  grad_scores + lane);
