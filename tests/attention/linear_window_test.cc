@@ -305,7 +305,7 @@ TEST(LinearWindow, NearWeightsOfSignedMapsExceedOne) {
       {.map = "identity", .kernel_epsilon = 0.0, .least_denominator = 0.5}, 1, omega);
   AttentionReport report;
   EXPECT_EQ(Attend(ones, k, v, options, Context(), {.report = &report}).Data<float>()[2], 0);
-  EXPECT_EQ(report.nonpositive_rows, 1);
+  EXPECT_EQ(report.nonpositive_rows, 2);  // row 1: e^−0.3 − 0.3
 }
 
 TEST(LinearWindow, GradientsHoldAtAnyNorm) {
