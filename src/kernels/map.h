@@ -99,23 +99,15 @@ struct TrigonometricMap {
 // Positive features times random Fourier features of a mask k(x − y): e^{ω_r·x}·[sin f_r·x ; cos
 // f_r·x], one pair (ω_r, f_r) for each r, K = exp(x·y)·k(x − y). One 1/m for both: pairs vary less
 // than all products of ω and f would with as many features.
-struct MaskedMap {
+struct MaskedMap : TrigonometricMap {
   static constexpr bool kFlat = false;
   template <class T>
-  FAVOR_HOST_DEVICE static T Exponent(T u, int, T) {
-    return u;
+  FAVOR_HOST_DEVICE static T Exponent(T u, int part, T epsilon) {
+    return LinearExponentMap::Exponent(u, part, epsilon);
   }
   template <class T>
-  FAVOR_HOST_DEVICE static T ExponentSlope(T, int, T) {
-    return T(1);
-  }
-  template <class T>
-  FAVOR_HOST_DEVICE static T Factor(T f, int part, T) {
-    return part == 0 ? Sine(f) : Cosine(f);
-  }
-  template <class T>
-  FAVOR_HOST_DEVICE static T FactorSlope(T f, int part, T) {
-    return part == 0 ? Cosine(f) : -Sine(f);
+  FAVOR_HOST_DEVICE static T ExponentSlope(T u, int part, T epsilon) {
+    return LinearExponentMap::ExponentSlope(u, part, epsilon);
   }
 };
 template <class Map>
