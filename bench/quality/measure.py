@@ -24,6 +24,7 @@ EXACT, IDENTITY = "--attention exact", "--attention identity"
 POSITIVE, RELU = "--map positive --features 64", "--map relu --features 64"
 FORGETTING = f"{RELU} --decay token"
 TAYLOR = "--map taylor --feature-dim 16"
+WINDOW = "--window 32"
 
 
 def mixed(heads):
@@ -57,6 +58,12 @@ GROUPS = {
         "taylor, token decay": (f"{TAYLOR} --decay token", 1),
         "half relu with token decay, half taylor": (mixed(6), 1),
         "the same, no positions": (f"{mixed(6)} --positions none", 3),
+        "exact-window, 32": (f"--attention exact-window {WINDOW}", 3),
+        "window of relu, 32": (f"--attention window {RELU} {WINDOW}", 3),
+        "hybrid with relu, 32": (f"--attention hybrid {RELU} {WINDOW}", 3),
+        "local-gaussian": ("--map local-gaussian --features 64", 3),
+        "local-laplace": ("--map local-laplace --features 64", 1),
+        "local-ball": ("--map local-ball --features 64", 1),
     }, "bits_per_token", {
         "blocks": ("bits per byte, held-out blocks of Genesis to Acts", "--split valid"),
         "books": ("bits per byte, Romans to Revelation", "--data kjv-end.txt"),

@@ -327,7 +327,7 @@ Experiment SeparationFeaturesExperiment() {
           .summary = "can other attentions tell the data sets apart, and with how many features?",
           .subject = "Superiority of Softmax, other contestants",
           .draws = {.quick = 10, .full = 100, .paper = 400},
-          .seconds = {.quick = 3, .full = 180, .paper = 3000},
+          .seconds = {.quick = 3, .full = 180, .paper = 8000},
           .run = [](ExperimentRun& run) { FeatureStudy(run).Run(); }};
 }
 
