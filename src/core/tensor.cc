@@ -51,10 +51,18 @@ void ForEachElement(const ConstView& from, const ConstView& to, const Body& body
 // The largest |x| of contiguous floats, as bits: as integers, floats without their sign keep their
 // order, with infinity and NaN last.
 int32_t LargestBits(const float* values, int64_t count) {
-  int32_t largest = 0;
-  for (int64_t i = 0; i < count; ++i)
-    largest = std::max(largest, std::bit_cast<int32_t>(values[i]) & 0x7fffffff);
-  return largest;
+  const auto bits = [&](int64_t i) { return std::bit_cast<int32_t>(values[i]) & 0x7fffffff; };
+  constexpr int64_t kLanes = 16;  // a single maximum would wait for itself at every element
+  std::array<int32_t, kLanes> largest{};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      auto& most = largest[static_cast<size_t>(lane)];
+      most = std::max(most, bits(i + lane));
+    }
+  }
+  for (; i < count; ++i) largest[0] = std::max(largest[0], bits(i));
+  return std::ranges::max(largest);
 }
 
 }  // namespace

@@ -64,6 +64,9 @@ class Waves {
     return wave > reach && wave < waves - reach;
   }
 
+  static RowRange Common(RowRange a, RowRange b) {
+    return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+  }
   static RowRange Rows(int64_t block, int64_t length) {
     return {block * kSide, std::min(length, (block + 1) * kSide)};
   }
@@ -77,11 +80,15 @@ class Waves {
   RowCounts Meet(const AttentionGradients& a, int64_t turn, int64_t index, int64_t query_block,
                  int64_t key_block, const Context& context) {
     const ExactHead head = HeadOf(problem_, turns_.Group(turn, index));
-    const RowRange queries = Rows(query_block, problem_.query_length),
-                   keys = Rows(key_block, problem_.key_length), seen = head.KeysSeenBy(queries);
-    if (seen.begin >= keys.end || seen.end <= keys.begin) return {};
+    RowRange queries = Rows(query_block, problem_.query_length),
+             keys = Rows(key_block, problem_.key_length);
+    const RowRange seen = Common(keys, head.KeysSeenBy(queries));
+    if (seen.count() <= 0) return {};
     uint8_t &begun_queries = BegunQueries(index, query_block),
             &begun_keys = BegunKeys(index, key_block);
+    // What is added to gradients need not be a whole block.
+    if (begun_keys != 0) keys = seen;
+    if (begun_queries != 0) queries = Common(queries, head.QueriesSeeing(keys));
     const RowCounts counts = ExactGradients(head, turns_.Rows(a, turn, index),
                                             {.queries = queries,
                                              .keys = keys,

@@ -16,6 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace favor::kernels::cpu::HWY_NAMESPACE {
 
 constexpr int64_t kQueryRows = 64;  // rows of a tile of scores: as many as lanes, for the diagonal
+// Within a window: fewer queries have fewer keys that only some of them see.
+constexpr int64_t kWindowRows = 32;
 constexpr int64_t kLaneStep = RowStep(kExactBlock);
 
 // exp(score − log_sum): if bounded, at most 1, whatever rounding says; otherwise infinite beyond
@@ -30,9 +32,28 @@ HWY_INLINE Floats Weight(Floats exponent, bool bounded) {
 // The keys of a pair of blocks, up to kExactBlock along the lanes, and the sums of their gradients.
 struct LaneBlock {
   int64_t first, lanes;
+  int64_t step, value_step;  // of k and grad_k, of grad_v
   const float *k, *k_transposed, *v_transposed;
-  const float* hidden;  // [kExactBlock], −∞ for keys that do not exist
+  const float* hidden;  // [lanes], −∞ for keys that do not exist
   float *grad_k, *grad_v;
+
+  // Those of them that are in `seen`, in whole vectors.
+  LaneBlock Within(RowRange seen) const {
+    const int64_t begin = std::clamp<int64_t>(seen.begin - first, 0, lanes) / kWidestVector *
+                          kWidestVector,
+                  end = std::min(lanes,
+                                 PaddedColumns(std::clamp<int64_t>(seen.end - first, 0, lanes)));
+    return {.first = first + begin,
+            .lanes = end - begin,
+            .step = step,
+            .value_step = value_step,
+            .k = k + begin * step,
+            .k_transposed = k_transposed + begin,
+            .v_transposed = v_transposed + begin,
+            .hidden = hidden + begin,
+            .grad_k = grad_k + begin * step,
+            .grad_v = grad_v + begin * value_step};
+  }
 };
 
 class KeyBlocks {
@@ -49,8 +70,8 @@ class KeyBlocks {
     std::fill_n(GradKeys(), count_ * kExactBlock * (RowStep(d_) + RowStep(dv_)), 0.0f);
     for (int64_t block = 0; block < count_; ++block) {
       const LaneBlock lanes = At(block);
-      TransposeTile(lanes.k, lanes.lanes, d_, KeysTransposed(block));
-      TransposeTile(Values() + block * kExactBlock * RowStep(dv_), lanes.lanes, dv_,
+      TransposeTile(lanes.k, lanes.lanes, d_, kExactBlock, KeysTransposed(block));
+      TransposeTile(Values() + block * kExactBlock * RowStep(dv_), lanes.lanes, dv_, kExactBlock,
                     ValuesTransposed(block));
       float* hidden = Hidden(block);
       for (int64_t lane = 0; lane < kExactBlock; ++lane) {
@@ -66,6 +87,8 @@ class KeyBlocks {
     const int64_t first = range_.begin + block * kExactBlock;
     return {.first = first,
             .lanes = std::min(kExactBlock, range_.end - first),
+            .step = RowStep(d_),
+            .value_step = RowStep(dv_),
             .k = Keys() + block * kExactBlock * RowStep(d_),
             .k_transposed = KeysTransposed(block),
             .v_transposed = ValuesTransposed(block),
@@ -102,7 +125,7 @@ void WeightsAndGradients(const ExactHead& rows, const HeadGradients& gradients, 
   const bool hides = rows.causal || rows.window >= 0,
              bounded = gradients.normalized && gradients.bounded;
   for (int64_t i = queries.begin; i < queries.end; ++i) {
-    if (hides) HideOutside(rows.KeysSeenBy({i, i + 1}), keys.first, scores);
+    if (hides) HideOutside(rows.KeysSeenBy({i, i + 1}), keys.first, keys.lanes, scores);
     const Floats log_sum = hn::Set(tag, static_cast<float>(gradients.log_sum[i])),
                  delta = hn::Set(tag, static_cast<float>(gradients.delta[i]));
     for (int64_t lane = 0; lane < keys.lanes; lane += Lanes()) {
@@ -129,16 +152,17 @@ RowCounts ExactGradientsOnTarget(const ExactHead& rows, const HeadGradients& gra
         *grad_output = grad_q + kQueryRows * step, *scores = grad_output + kQueryRows * value_step,
         *grad_scores = scores + kQueryRows * kLaneStep;
   RowCounts counts;
-  for (int64_t first = pair.queries.begin; first < pair.queries.end; first += kQueryRows) {
-    const RowRange queries{first, std::min(first + kQueryRows, pair.queries.end)};
+  const int64_t query_rows = rows.window >= 0 ? kWindowRows : kQueryRows;
+  for (int64_t first = pair.queries.begin; first < pair.queries.end; first += query_rows) {
+    const RowRange queries{first, std::min(first + query_rows, pair.queries.end)};
     const int64_t count = queries.count();
     LoadTile(rows.queries, nullptr, queries, rows.scale, q);
     LoadTile(gradients.grad_output, nullptr, queries, 1, grad_output);
     std::fill_n(grad_q, count * step, 0.0f);
     const RowRange seen = rows.KeysSeenBy(queries);
     for (int64_t block = 0; block < blocks.count(); ++block) {
-      const LaneBlock keys = blocks.At(block);
-      if (keys.first >= seen.end || keys.first + keys.lanes <= seen.begin) continue;
+      const LaneBlock keys = blocks.At(block).Within(seen);
+      if (keys.lanes <= 0) continue;
       Multiply({q, step, 1}, keys.k_transposed, kLaneStep, count, keys.lanes, d,
                {scores, kLaneStep});
       Multiply({grad_output, value_step, 1}, keys.v_transposed, kLaneStep, count, keys.lanes, dv,

@@ -73,40 +73,77 @@ class ExactOperand {
   Scratch<float> copy_;
 };
 
-// [count ≤ kExactBlock, RowStep(columns)] → [columns, RowStep(kExactBlock)], lanes past the last
-// are 0.
-HWY_INLINE void TransposeTile(const float* from, int64_t count, int64_t columns, float* to) {
-  constexpr int64_t kStep = RowStep(kExactBlock);
-  const int64_t step = RowStep(columns);
-  for (int64_t i = 0; i < columns; ++i, to += kStep) {
-    for (int64_t lane = 0; lane < count; ++lane) to[lane] = from[lane * step + i];
-    std::fill(to + count, to + kStep, 0.0f);
+// to[column, row] = from[row, column].
+HWY_INLINE void Transpose(const float* from, int64_t from_step, int64_t rows, int64_t columns,
+                          float* to, int64_t to_step) {
+  int64_t row = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<float, 4> four;
+  for (; row + 4 <= rows; row += 4) {
+    int64_t column = 0;
+    for (; column + 4 <= columns; column += 4) {
+      const float* at = from + row * from_step + column;
+      float* out = to + column * to_step + row;
+      const auto a = hn::LoadU(four, at), b = hn::LoadU(four, at + from_step),
+                 c = hn::LoadU(four, at + 2 * from_step), d = hn::LoadU(four, at + 3 * from_step);
+      const auto ab = hn::InterleaveLower(four, a, b), cd = hn::InterleaveLower(four, c, d);
+      hn::StoreU(hn::ConcatLowerLower(four, cd, ab), four, out);
+      hn::StoreU(hn::ConcatUpperUpper(four, cd, ab), four, out + to_step);
+      const auto ab_upper = hn::InterleaveUpper(four, a, b),
+                 cd_upper = hn::InterleaveUpper(four, c, d);
+      hn::StoreU(hn::ConcatLowerLower(four, cd_upper, ab_upper), four, out + 2 * to_step);
+      hn::StoreU(hn::ConcatUpperUpper(four, cd_upper, ab_upper), four, out + 3 * to_step);
+    }
+    for (; column < columns; ++column) {
+      for (int64_t i = row; i < row + 4; ++i)
+        to[column * to_step + i] = from[i * from_step + column];
+    }
+  }
+#endif
+  for (; row < rows; ++row) {
+    for (int64_t column = 0; column < columns; ++column)
+      to[column * to_step + row] = from[row * from_step + column];
   }
 }
 
-// Scores of one row: −∞ in lanes outside `shown`, a range of rows of which `first` is in lane 0.
-HWY_INLINE void HideOutside(RowRange shown, int64_t first, float* scores) {
-  const int64_t begin = std::clamp<int64_t>(shown.begin - first, 0, kExactBlock),
-                end = std::clamp<int64_t>(shown.end - first, begin, kExactBlock);
-  std::fill(scores, scores + begin, -INFINITY);
-  std::fill(scores + end, scores + kExactBlock, -INFINITY);
+// [count ≤ lanes, RowStep(columns)] → [columns, RowStep(lanes)], lanes past the last are 0.
+HWY_INLINE void TransposeTile(const float* from, int64_t count, int64_t columns, int64_t lanes,
+                              float* to) {
+  const int64_t step = RowStep(lanes);
+  Transpose(from, RowStep(columns), count, columns, to, step);
+  for (int64_t i = 0; i < columns; ++i) std::fill(to + i * step + count, to + (i + 1) * step, 0.0f);
 }
 
-// Scores of keys [block, block + count), rows, and queries from `first` on, lanes: −∞ if the key
-// does not exist or the query does not see it.
-HWY_INLINE void HideScores(const ExactHead& rows, int64_t first, int64_t block, int64_t count,
-                           float* scores) {
-  constexpr int64_t kStep = RowStep(kExactBlock);
+// Scores of one row: −∞ in lanes outside `shown`, a range of rows of which `first` is in lane 0.
+HWY_INLINE void HideOutside(RowRange shown, int64_t first, int64_t lanes, float* scores) {
+  const int64_t begin = std::clamp<int64_t>(shown.begin - first, 0, lanes),
+                end = std::clamp<int64_t>(shown.end - first, begin, lanes);
+  std::fill(scores, scores + begin, -INFINITY);
+  std::fill(scores + end, scores + lanes, -INFINITY);
+}
+
+// Scores of keys, rows, and of queries from `first` on, along the lanes.
+struct ScoreTile {
+  float* data;  // [keys, RowStep(lanes)]
+  int64_t first, lanes;
+
+  float* Row(int64_t j) const { return data + j * RowStep(lanes); }
+};
+
+// Scores of keys [block, block + count): −∞ if the key does not exist or the query does not see it.
+HWY_INLINE void HideScores(const ExactHead& rows, int64_t block, int64_t count,
+                           const ScoreTile& scores) {
+  const int64_t first = scores.first;
   for (int64_t j = 0; rows.mask != nullptr && j < count; ++j) {
-    if (rows.mask[block + j] == 0) std::fill_n(scores + j * kStep, kExactBlock, -INFINITY);
+    if (rows.mask[block + j] == 0) std::fill_n(scores.Row(j), scores.lanes, -INFINITY);
   }
   if (!rows.causal && rows.window < 0) return;
   const auto hide = [&](int64_t begin, int64_t end) {
     for (int64_t key = begin; key < end; ++key)
-      HideOutside(rows.QueriesSeeing({key, key + 1}), first, scores + (key - block) * kStep);
+      HideOutside(rows.QueriesSeeing({key, key + 1}), first, scores.lanes, scores.Row(key - block));
   };
   // All lanes see the keys between these two.
-  const int64_t last = std::min(first + kExactBlock, rows.queries.size(0)) - 1;
+  const int64_t last = std::min(first + scores.lanes, rows.queries.size(0)) - 1;
   hide(block, std::min(block + count, rows.KeysSeenBy({last, last + 1}).begin));
   hide(std::max(block, rows.KeysSeenBy({first, first + 1}).end), block + count);
 }
