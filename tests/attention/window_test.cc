@@ -119,6 +119,23 @@ TEST(Window, FloatGradientsAreThoseOfTheReference) {
   }
 }
 
+// Three blocks of rows: parts of the middle one meet parts of both others. Values of another dim
+// than keys, and more of them than vectors hold.
+TEST(Window, FloatGradientsOfNeighbouringBlocks) {
+  for (const int64_t window : {20, 64, 100}) {
+    for (const bool causal : {false, true}) {
+      Call call({.attention = "exact-window",
+                 .causal = causal,
+                 .masked = window == 64,
+                 .window = window,
+                 .length = 430,
+                 .dim = 7,
+                 .value_dim = 19});
+      ExpectReferenceOnEverySimdTarget(call, 1e-5);
+    }
+  }
+}
+
 // A window that reaches everything is exact attention, to the last bit.
 TEST(Window, BeyondTheSequenceIsExactAttention) {
   const Tensor q = RandomTensor({2, 150, 8}, 1, 1), k = RandomTensor({2, 150, 8}, 1, 2),
