@@ -72,8 +72,9 @@ constexpr DataType TypeOf() {
 [[noreturn]] void ThrowWrongType(DataType have, DataType want);
 
 struct FreeMemory {
-  void (*free)(std::byte*) = nullptr;  // frees memory of the device that it is on
-  void operator()(std::byte* memory) const { free(memory); }
+  void (*free)(std::byte*, size_t bytes) = nullptr;  // frees memory of the device that it is on
+  size_t bytes = 0;
+  void operator()(std::byte* memory) const { free(memory, bytes); }
 };
 using Memory = std::unique_ptr<std::byte, FreeMemory>;
 }  // namespace internal

@@ -21,16 +21,44 @@ constexpr size_t kAlignment = 64;  // a cache line, and the widest SIMD register
 // and finding the pages takes longer than reading the rows.
 constexpr size_t kHugePage = size_t{2} << 20;
 
-void* AllocateHost(size_t size) {
-  if (size < 2 * kHugePage) return std::aligned_alloc(kAlignment, size);
-  // Whole pages of addresses: what is beyond `size` is never touched.
-  void* memory = std::aligned_alloc(kHugePage, (size + kHugePage - 1) / kHugePage * kHugePage);
+// Large arrays are pages of their own, which the system clears when they are first written: by the
+// threads that write them, instead of by one that allocates.
+bool HasPagesOfItsOwn(size_t size) { return size >= 2 * kHugePage; }
+size_t WholePages(size_t size) { return (size + kHugePage - 1) / kHugePage * kHugePage; }
+
+std::byte* MapPages(size_t size) {
+  const size_t bytes = WholePages(size), reserved = bytes + kHugePage;
+  void* memory =
+      mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  // What lies before the first boundary of a page, and after the last, is given back.
+  auto* begin = static_cast<std::byte*>(memory);
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+  if (before > 0) munmap(begin, before);
+  if (before < kHugePage) munmap(begin + before + bytes, kHugePage - before);
+  begin += before;
 #ifdef MADV_HUGEPAGE
   // Only pages that are used as a whole, so that no more memory is used than was requested; a
   // refusal costs only time.
-  if (memory != nullptr) madvise(memory, size / kHugePage * kHugePage, MADV_HUGEPAGE);
+  madvise(begin, size / kHugePage * kHugePage, MADV_HUGEPAGE);
 #endif
-  return memory;
+  return begin;
+}
+
+// Zeros.
+std::byte* AllocateHost(size_t size) {
+  if (HasPagesOfItsOwn(size)) return MapPages(size);
+  void* memory = std::aligned_alloc(kAlignment, size);
+  if (memory != nullptr) std::memset(memory, 0, size);
+  return static_cast<std::byte*>(memory);
+}
+
+void FreeHost(std::byte* memory, size_t size) {
+  if (HasPagesOfItsOwn(size)) {
+    munmap(memory, WholePages(size));
+  } else {
+    std::free(memory);
+  }
 }
 
 #if FAVOR_CUDA
@@ -72,7 +100,8 @@ internal::Memory AllocateOn(const Device& device, int64_t bytes) {
     CheckCuda(cudaSetDevice(device.index), "select GPU");
     void* memory = nullptr;
     CheckCuda(cudaMalloc(&memory, size == 0 ? kAlignment : size), "allocate GPU memory");
-    internal::Memory owner(static_cast<std::byte*>(memory), {[](std::byte* p) { cudaFree(p); }});
+    internal::Memory owner(static_cast<std::byte*>(memory),
+                           {[](std::byte* p, size_t) { cudaFree(p); }});
     CheckCuda(cudaMemset(memory, 0, size), "clear GPU memory");
     WaitForDefaultStream();
     return owner;
@@ -86,13 +115,13 @@ internal::Memory AllocateOn(const Device& device, int64_t bytes) {
           static_cast<double>(bytes) / (1 << 30),
           static_cast<double>(PhysicalMemoryBytes()) / (1 << 30));
   }
-  void* memory = AllocateHost(size == 0 ? kAlignment : size);
+  const size_t allocated = size == 0 ? kAlignment : size;
+  std::byte* memory = AllocateHost(allocated);
   if (memory == nullptr) {
     Throw(ErrorCode::kOutOfMemory, "tensor", "{:.1f} GiB could not be allocated",
           static_cast<double>(bytes) / (1 << 30));
   }
-  std::memset(memory, 0, size);
-  return {static_cast<std::byte*>(memory), {[](std::byte* p) { std::free(p); }}};
+  return {memory, {FreeHost, allocated}};
 }
 
 void CopyBytes(void* to, const Device& to_device, const void* from, const Device& from_device,

@@ -12,6 +12,7 @@
 #include "core/device.h"
 #include "core/element.h"
 #include "core/error_text.h"
+#include "core/largest_bits.h"
 
 namespace favor {
 namespace {
@@ -46,23 +47,6 @@ void ForEachElement(const ConstView& from, const ConstView& to, const Body& body
   ForEachRow(from, to, [&](int64_t f_row, int64_t t_row) {
     for (int64_t i = 0; i < f.size(3); ++i) body(f_row + i * f.stride(3), t_row + i * t.stride(3));
   });
-}
-
-// The largest |x| of contiguous floats, as bits: as integers, floats without their sign keep their
-// order, with infinity and NaN last.
-int32_t LargestBits(const float* values, int64_t count) {
-  const auto bits = [&](int64_t i) { return std::bit_cast<int32_t>(values[i]) & 0x7fffffff; };
-  constexpr int64_t kLanes = 16;  // a single maximum would wait for itself at every element
-  std::array<int32_t, kLanes> largest{};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      auto& most = largest[static_cast<size_t>(lane)];
-      most = std::max(most, bits(i + lane));
-    }
-  }
-  for (; i < count; ++i) largest[0] = std::max(largest[0], bits(i));
-  return std::ranges::max(largest);
 }
 
 }  // namespace

@@ -37,26 +37,6 @@ ExactHead HeadOf(const AttentionProblem& problem, int64_t group) {
           .window = problem.window};
 }
 
-RowRange ExactHead::KeysSeenBy(RowRange range) const {
-  RowRange seen{0, keys.size(0)};
-  if (window >= 0) {
-    seen.begin = std::max(seen.begin, before + range.begin - window);
-    seen.end = std::min(seen.end, before + range.end + window);
-  }
-  if (causal) seen.end = std::min(seen.end, before + range.end);
-  return {std::min(seen.begin, seen.end), seen.end};
-}
-
-RowRange ExactHead::QueriesSeeing(RowRange range) const {
-  RowRange seeing{0, queries.size(0)};
-  if (window >= 0) {
-    seeing.begin = std::max(seeing.begin, range.begin - before - window);
-    seeing.end = std::min(seeing.end, range.end - before + window);
-  }
-  if (causal) seeing.begin = std::max(seeing.begin, range.begin - before);
-  return {seeing.begin, std::max(seeing.begin, seeing.end)};
-}
-
 HeadOutput OutputOf(const LinearArguments& a, int64_t group) {
   HeadOutput out = OutputOf(a.call, group);
   out.least_denominator = a.heads.features.least_denominator();

@@ -2,6 +2,7 @@
 #ifndef FAVOR_KERNELS_HEAD_ROWS_H_
 #define FAVOR_KERNELS_HEAD_ROWS_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/element.h"
@@ -20,6 +21,12 @@ struct RowRange {
 
   int64_t count() const { return end - begin; }
 };
+
+// The rows of a range that lie within another.
+inline RowRange Within(RowRange rows, RowRange other) {
+  const int64_t begin = std::clamp(rows.begin, other.begin, other.end);
+  return {begin, std::clamp(rows.end, begin, other.end)};
+}
 
 // A map sees keys as (k − mean)·sqrt_scale.
 struct HeadKeys {
@@ -102,8 +109,24 @@ struct ExactHead {
 
   // Without the mask: the keys that some query of a range sees (of one query: all of them), and
   // the queries that see some key of a range.
-  RowRange KeysSeenBy(RowRange range) const;
-  RowRange QueriesSeeing(RowRange range) const;
+  RowRange KeysSeenBy(RowRange range) const {
+    RowRange seen{0, keys.size(0)};
+    if (window >= 0) {
+      seen.begin = std::max(seen.begin, before + range.begin - window);
+      seen.end = std::min(seen.end, before + range.end + window);
+    }
+    if (causal) seen.end = std::min(seen.end, before + range.end);
+    return {std::min(seen.begin, seen.end), seen.end};
+  }
+  RowRange QueriesSeeing(RowRange range) const {
+    RowRange seeing{0, queries.size(0)};
+    if (window >= 0) {
+      seeing.begin = std::max(seeing.begin, range.begin - before - window);
+      seeing.end = std::min(seeing.end, range.end - before + window);
+    }
+    if (causal) seeing.begin = std::max(seeing.begin, range.begin - before);
+    return {seeing.begin, std::max(seeing.begin, seeing.end)};
+  }
 };
 ExactHead HeadOf(const AttentionProblem& problem, int64_t group);
 

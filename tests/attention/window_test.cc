@@ -90,6 +90,24 @@ TEST(Window, EqualsItsDefinition) {
   }
 }
 
+// Enough rows for tasks of several blocks, whose last one is not whole.
+TEST(Window, OfManyRowsEqualsItsDefinition) {
+  for (const int64_t window : {3, 70}) {
+    for (const bool causal : {false, true}) {
+      const int64_t length = 1100;
+      const Tensor q = RandomTensor({32, length, 5}, 1, 1), k = RandomTensor({16, length, 5}, 1, 2),
+                   v = RandomTensor({16, length, 2}, 1, 3);
+      const Tensor want = Definition(q, k, v, window, causal, nullptr);
+      for (const std::string& simd : SimdNames()) {
+        UseSimd(simd);
+        EXPECT_LE(LargestDifference(Attend(q, k, v, Window(window, causal), Context()), want), 3e-6)
+            << window << " causal " << causal << " " << simd;
+      }
+      UseSimd(SimdNames().front());
+    }
+  }
+}
+
 TEST(Window, GradientsAreThoseOfDifferences) {
   for (const int64_t window : {0, 40}) {
     for (const bool causal : {false, true}) {

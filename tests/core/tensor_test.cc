@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <fstream>
 #include <limits>
 #include <utility>
 #include <vector>
 
+#include "core/simd.h"
 #include "favor/error.h"
 
 namespace favor {
@@ -130,6 +132,32 @@ TEST(Shape, TakesAnotherLastSize) {
   EXPECT_THROW(Shape({2}).WithLast(-1), Error);
 }
 
+// From 4 MiB on, arrays are pages of their own.
+TEST(Tensor, IsZeroAlignedAndGivenBackAtAnySize) {
+  const auto pages = [] {
+    std::ifstream file("/proc/self/statm");
+    int64_t count = 0;
+    file >> count;
+    return count;
+  };
+  constexpr int64_t kLarge = 1 << 20;  // floats in 4 MiB
+  int64_t before = 0;
+  for (int round = 0; round < 50; ++round) {
+    for (const int64_t count : {int64_t{1}, kLarge - 17, kLarge - 1, kLarge, kLarge + 1,
+                                kLarge + kLarge / 2, 2 * kLarge + 3}) {
+      Tensor tensor({count});
+      float* x = tensor.Data<float>();
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(x) % 64, 0u) << count;
+      EXPECT_TRUE(round > 0 || std::all_of(x, x + count, [](float y) { return y == 0; })) << count;
+      x[0] = x[count / 2] = x[count - 1] = 1;
+      const Tensor moved = std::move(tensor);
+      EXPECT_EQ(moved.Data<float>()[count - 1], 1) << count;
+    }
+    if (round == 1) before = pages();
+  }
+  EXPECT_LE(pages(), before + 1024);  // 4 MiB: none of the 350 arrays is left
+}
+
 // Views of heads are not contiguous: their rows lie next to those of other heads.
 TEST(LargestAbsolute, LooksAtTheViewAlone) {
   Tensor rows({5, 12});
@@ -143,6 +171,32 @@ TEST(LargestAbsolute, LooksAtTheViewAlone) {
   EXPECT_EQ(LargestAbsolute(head), static_cast<double>(1e30f));
   rows.Data<float>()[4] = NAN;
   EXPECT_TRUE(std::isnan(LargestAbsolute(head)));
+}
+
+// Any number may be the largest, wherever vectors of floats begin and end.
+TEST(LargestAbsolute, FindsEveryPlaceOnEverySimdTarget) {
+  const auto names = SimdNames();
+  for (const std::string& name : names) {
+    UseSimd(name);
+    for (int64_t count = 1; count <= 131; ++count) {
+      Tensor numbers({count});
+      float* x = numbers.Data<float>();
+      for (int64_t i = 0; i < count; ++i) x[i] = i % 2 == 0 ? -1.5f : 1.25f;
+      EXPECT_EQ(LargestAbsolute(numbers), 1.5) << name << " " << count;
+      for (int64_t i = 0; i < count; ++i) {
+        const float before = x[i];
+        x[i] = -1e30f;
+        EXPECT_EQ(LargestAbsolute(numbers), static_cast<double>(1e30f)) << name << " " << i;
+        x[i] = -INFINITY;
+        EXPECT_EQ(LargestAbsolute(numbers), INFINITY) << name << " " << i;
+        x[i] = std::copysign(std::nanf(""), -1.0f);
+        EXPECT_TRUE(std::isnan(LargestAbsolute(numbers))) << name << " " << i;
+        x[i] = before;
+      }
+    }
+    EXPECT_EQ(LargestAbsolute(Tensor({0})), 0);
+  }
+  UseSimd(names.front());
 }
 
 // Axes in another order fill their memory, too: all of it counts, and nothing beside it.

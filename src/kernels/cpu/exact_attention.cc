@@ -12,16 +12,24 @@
 namespace favor::kernels::cpu {
 namespace {
 
-constexpr int64_t kTaskRows = 64;  // the block of the kernels: rows along the lanes
+// A multiple of the kernels' blocks of queries. Neighbours within a window see mostly the same
+// keys, which stay in the cache of the thread that runs a longer task.
+constexpr int64_t kTaskRows = 64, kWindowTaskRows = 512, kEnoughTasks = 64;
 
-// Sums work(group, range) over blocks of rows of all groups. The last rows of a causal call are the
+int64_t TaskRows(const AttentionProblem& problem) {
+  const bool enough = problem.Groups() * problem.query_length >= kEnoughTasks * kWindowTaskRows;
+  return problem.window >= 0 && enough ? kWindowTaskRows : kTaskRows;
+}
+
+// Sums work(group, range) over tasks of rows of all groups. The last rows of a causal call are the
 // longest work: they come first.
 template <class Work>
-RowCounts ForBlocks(const Context& context, int64_t groups, int64_t length, const Work& work) {
-  const int64_t tasks = (length + kTaskRows - 1) / kTaskRows;
-  return SumPieces(context, groups * tasks, [&](int64_t piece) {
-    const int64_t begin = (tasks - 1 - piece % tasks) * kTaskRows;
-    return work(piece / tasks, RowRange{begin, std::min(length, begin + kTaskRows)});
+RowCounts ForTasks(const Context& context, const AttentionProblem& problem, const Work& work) {
+  const int64_t length = problem.query_length, rows = TaskRows(problem),
+                tasks = (length + rows - 1) / rows;
+  return SumPieces(context, problem.Groups() * tasks, [&](int64_t piece) {
+    const int64_t begin = (tasks - 1 - piece % tasks) * rows;
+    return work(piece / tasks, RowRange{begin, std::min(length, begin + rows)});
   });
 }
 
@@ -64,9 +72,6 @@ class Waves {
     return wave > reach && wave < waves - reach;
   }
 
-  static RowRange Common(RowRange a, RowRange b) {
-    return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
-  }
   static RowRange Rows(int64_t block, int64_t length) {
     return {block * kSide, std::min(length, (block + 1) * kSide)};
   }
@@ -82,13 +87,13 @@ class Waves {
     const ExactHead head = HeadOf(problem_, turns_.Group(turn, index));
     RowRange queries = Rows(query_block, problem_.query_length),
              keys = Rows(key_block, problem_.key_length);
-    const RowRange seen = Common(keys, head.KeysSeenBy(queries));
-    if (seen.count() <= 0) return {};
+    const RowRange seen = Within(head.KeysSeenBy(queries), keys);
+    if (seen.count() == 0) return {};
     uint8_t &begun_queries = BegunQueries(index, query_block),
             &begun_keys = BegunKeys(index, key_block);
     // What is added to gradients need not be a whole block.
     if (begun_keys != 0) keys = seen;
-    if (begun_queries != 0) queries = Common(queries, head.QueriesSeeing(keys));
+    if (begun_queries != 0) queries = Within(head.QueriesSeeing(keys), queries);
     const RowCounts counts = ExactGradients(head, turns_.Rows(a, turn, index),
                                             {.queries = queries,
                                              .keys = keys,
@@ -128,11 +133,9 @@ class Waves {
 }  // namespace
 
 void ExactAttention(const AttentionArguments& a, const Context& context) {
-  ForBlocks(context, a.problem.Groups(), a.problem.query_length,
-            [&](int64_t group, RowRange range) {
-              return Exact(HeadOf(a.problem, group), range, context, OutputOf(a, group));
-            })
-      .AddTo(*a.tally);
+  ForTasks(context, a.problem, [&](int64_t group, RowRange range) {
+    return Exact(HeadOf(a.problem, group), range, context, OutputOf(a, group));
+  }).AddTo(*a.tally);
 }
 
 void ExactAttentionBackward(const AttentionGradients& a, const Context& context) {

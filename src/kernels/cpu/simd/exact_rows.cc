@@ -21,6 +21,15 @@ constexpr int64_t kKeyBlock = 128;
 constexpr int64_t kNarrow = 256, kWindowKeys = 160;
 constexpr int64_t kWindowQueries = std::max<int64_t>(kWidestVector, 2 * Lanes());
 
+// Rows that the next block of queries reads first.
+HWY_INLINE void PrefetchRows(const ConstView& rows, int64_t first, int64_t count) {
+  for (int64_t row = first; row < first + count; ++row) PrefetchRow(rows, row);
+}
+
+HWY_INLINE void ZeroVectors(float* begin, const float* end, int64_t step) {
+  for (float* at = begin; at != end; at += step) hn::StoreU(hn::Zero(FloatTag()), FloatTag(), at);
+}
+
 // Queries lie along the lanes: maxima and sums over keys stay within a lane, and keys and values
 // are read where they are.
 RowCounts ExactOnTarget(const ExactHead& rows, RowRange range, const Context& context,
@@ -49,20 +58,28 @@ RowCounts ExactOnTarget(const ExactHead& rows, RowRange range, const Context& co
     const bool adds = seen.count() > key_block || seen.count() == 0;
     if (adds) std::fill_n(sums, 2 * (dv + 1) * step, 0.0f);
     std::fill_n(maximum, step, -INFINITY);
+    if (narrow) PrefetchRows(rows.queries, first + query_block, query_block);
     for (int64_t block = seen.begin; block < seen.end; block += key_block) {
       const int64_t count = std::min(key_block, seen.end - block);
       Multiply(keys.Rows(block, count), q, step, count, queries, d, {scores, step});
-      HideScores(rows, block, count, {.data = scores, .first = first, .lanes = query_block});
+      if (narrow) PrefetchRows(rows.keys, seen.end, query_block);
       for (int64_t column = 0; column < queries; column += Lanes()) {
+        // Keys that no query of this vector sees have no weight.
+        const RowRange own = Within(rows.KeysSeenBy({first + column, first + column + Lanes()}),
+                                    {block, block + count});
+        float *begin = scores + (own.begin - block) * step + column,
+              *end = begin + own.count() * step;
+        ZeroVectors(scores + column, begin, step);
+        ZeroVectors(end, scores + count * step + column, step);
+        HideScores(rows, own, first + column, begin, step);
         const Floats before = hn::LoadU(tag, maximum + column);
         Floats larger = before;
-        for (int64_t j = 0; j < count; ++j)
-          larger = hn::Max(larger, hn::LoadU(tag, scores + j * step + column));
+        for (const float* score = begin; score != end; score += step)
+          larger = hn::Max(larger, hn::LoadU(tag, score));
         // Lanes without a key so far: −∞ − (−∞) would be NaN; any finite number gives exp(−∞) = 0.
         const Floats safe = hn::Max(larger, hn::Set(tag, -3e38f));
         Floats sum = hn::Zero(tag);
-        for (int64_t j = 0; j < count; ++j) {
-          float* score = scores + j * step + column;
+        for (float* score = begin; score != end; score += step) {
           const Floats weight = Exp(hn::Sub(hn::LoadU(tag, score), safe));
           hn::StoreU(weight, tag, score);
           sum = hn::Add(sum, weight);
@@ -77,6 +94,7 @@ RowCounts ExactOnTarget(const ExactHead& rows, RowRange range, const Context& co
         hn::StoreU(factor, tag, decay + column);
         AddExactly(sum, factor, denominators, rest + dv * step + column);
       }
+      if (narrow) PrefetchRows(rows.values, seen.end, query_block);
       Multiply(
           values.Columns(block, count), scores, step, dv, queries, count,
           adds ? Result{sums, step, ResultMode::kAddExactly, rest, decay} : Result{sums, step});

@@ -122,30 +122,32 @@ HWY_INLINE void HideOutside(RowRange shown, int64_t first, int64_t lanes, float*
   std::fill(scores + end, scores + lanes, -INFINITY);
 }
 
-// Scores of keys, rows, and of queries from `first` on, along the lanes.
-struct ScoreTile {
-  float* data;  // [keys, RowStep(lanes)]
-  int64_t first, lanes;
-
-  float* Row(int64_t j) const { return data + j * RowStep(lanes); }
-};
-
-// Scores of keys [block, block + count): −∞ if the key does not exist or the query does not see it.
-HWY_INLINE void HideScores(const ExactHead& rows, int64_t block, int64_t count,
-                           const ScoreTile& scores) {
-  const int64_t first = scores.first;
-  for (int64_t j = 0; rows.mask != nullptr && j < count; ++j) {
-    if (rows.mask[block + j] == 0) std::fill_n(scores.Row(j), scores.lanes, -INFINITY);
+// Scores of a range of keys, rows of a tile, by one vector of queries, of which the first is
+// `query`: −∞ if the key does not exist or the query does not see it.
+HWY_INLINE void HideScores(const ExactHead& rows, RowRange keys, int64_t query, float* scores,
+                           int64_t step) {
+  const FloatTag tag;
+  const Floats nothing = hn::Set(tag, -INFINITY), lane = hn::Iota(tag, 0.0f);
+  const auto row = [&](int64_t key) { return scores + (key - keys.begin) * step; };
+  for (int64_t key = keys.begin; rows.mask != nullptr && key < keys.end; ++key) {
+    if (rows.mask[key] == 0) hn::StoreU(nothing, tag, row(key));
   }
   if (!rows.causal && rows.window < 0) return;
   const auto hide = [&](int64_t begin, int64_t end) {
-    for (int64_t key = begin; key < end; ++key)
-      HideOutside(rows.QueriesSeeing({key, key + 1}), first, scores.lanes, scores.Row(key - block));
+    for (int64_t key = begin; key < end; ++key) {
+      const RowRange seeing = rows.QueriesSeeing({key, key + 1});
+      const auto lanes = [&](int64_t at) {
+        return hn::Set(tag, static_cast<float>(std::clamp<int64_t>(at - query, 0, Lanes())));
+      };
+      const auto hidden =
+          hn::Or(hn::Lt(lane, lanes(seeing.begin)), hn::Ge(lane, lanes(seeing.end)));
+      hn::StoreU(hn::IfThenElse(hidden, nothing, hn::LoadU(tag, row(key))), tag, row(key));
+    }
   };
   // All lanes see the keys between these two.
-  const int64_t last = std::min(first + scores.lanes, rows.queries.size(0)) - 1;
-  hide(block, std::min(block + count, rows.KeysSeenBy({last, last + 1}).begin));
-  hide(std::max(block, rows.KeysSeenBy({first, first + 1}).end), block + count);
+  const int64_t last = std::min(query + Lanes(), rows.queries.size(0)) - 1;
+  hide(keys.begin, std::min(keys.end, rows.KeysSeenBy({last, last + 1}).begin));
+  hide(std::max(keys.begin, rows.KeysSeenBy({query, query + 1}).end), keys.end);
 }
 
 }  // namespace favor::kernels::cpu::HWY_NAMESPACE
