@@ -6,6 +6,9 @@
 namespace favor::reports {
 namespace {
 
+// On a page, a longer table would push what follows it, such as its plot, off the screen.
+constexpr size_t kMostRowsUnfolded = 24;
+
 // Whether a cell is a number, perhaps with a unit after a space; "2-gram" is a name.
 bool LooksNumeric(const std::string& cell) {
   if (cell == "—") return true;
@@ -80,8 +83,10 @@ std::string Table::ToText() const {
 }
 
 std::string Table::ToHtml() const {
-  std::string html = "<h2>" + EscapeHtml(title) + "</h2>\n<p>" + EscapeHtml(caption) +
-                     "</p>\n<div class=\"scroll\"><table>\n<tr>";
+  std::string html = "<h2>" + EscapeHtml(title) + "</h2>\n<p>" + EscapeHtml(caption) + "</p>\n";
+  const bool folded = rows.size() > kMostRowsUnfolded;
+  if (folded) html += "<details><summary>" + std::to_string(rows.size()) + " rows</summary>\n";
+  html += "<div class=\"scroll\"><table>\n<tr>";
   const std::vector<bool> numeric = NumericColumns(*this);
   for (size_t i = 0; i < columns.size(); ++i)
     html += (numeric[i] ? "<th class=\"n\">" : "<th>") + EscapeHtml(columns[i]) + "</th>";
@@ -92,7 +97,7 @@ std::string Table::ToHtml() const {
       html += (numeric[i] ? "<td class=\"n\">" : "<td>") + EscapeHtml(row[i]) + "</td>";
     html += "</tr>\n";
   }
-  return html + "</table></div>\n";
+  return html + "</table></div>\n" + (folded ? "</details>\n" : "");
 }
 
 std::string Table::ToCsv() const {

@@ -14,7 +14,7 @@ struct Table {
   std::vector<std::vector<std::string>> rows;  // formatted cells, one for each column
 
   std::string ToText() const;
-  std::string ToHtml() const;
+  std::string ToHtml() const;  // long tables unfold by a click
   std::string ToCsv() const;  // the columns and rows, as in RFC 4180 but with plain line ends
 };
 

@@ -36,6 +36,18 @@ TEST(Table, EscapesHtml) {
   EXPECT_NE(html.find("a &amp; b"), std::string::npos);
 }
 
+// A page shows what follows a long table, and all of the table at a click.
+TEST(Table, LongOnesAreFolded) {
+  Table table{.title = "t", .caption = "c", .columns = {"x"}};
+  for (int i = 0; i < 24; ++i) table.rows.push_back({std::to_string(100 + i)});
+  EXPECT_EQ(table.ToHtml().find("<details>"), std::string::npos);
+  table.rows.push_back({"last"});
+  const std::string html = table.ToHtml();
+  EXPECT_NE(html.find("<p>c</p>\n<details><summary>25 rows</summary>\n<div"), std::string::npos);
+  EXPECT_LT(html.find("<details>"), html.find("100"));
+  EXPECT_LT(html.find("last"), html.find("</table></div>\n</details>\n"));
+}
+
 TEST(Table, CsvQuotesWhatNeedsIt) {
   const Table table{.title = "t",
                     .caption = "c",
