@@ -63,11 +63,11 @@ void ExactWindow(benchmark::State& bench) {
           counts += kernels::cpu::Exact(rows, {row, row + kTaskRows}, s.context, {.output = s.out});
         return counts;
       },
-      double{kRows} * (2 * kWindow + 1));
+      double{kRows} * (2 * kWindow + 1) - kWindow * (kWindow + 1));
 }
 // A block of queries and a block of keys, as a backward call cuts them.
 void ExactGradients(benchmark::State& bench) {
-  constexpr int64_t kSide = 192, kBlocks = kRows / kSide;
+  constexpr int64_t kSide = 256, kBlocks = kRows / kSide;
   Measure(
       bench, 5,
       [](Setup& s) {

@@ -73,7 +73,7 @@ constexpr DataType TypeOf() {
 
 struct FreeMemory {
   void (*free)(std::byte*, size_t bytes) = nullptr;  // frees memory of the device that it is on
-  size_t bytes = 0;
+  size_t bytes = 0;                                  // what was allocated; a GPU does not ask
   void operator()(std::byte* memory) const { free(memory, bytes); }
 };
 using Memory = std::unique_ptr<std::byte, FreeMemory>;

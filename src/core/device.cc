@@ -21,9 +21,23 @@ constexpr size_t kAlignment = 64;  // a cache line, and the widest SIMD register
 // and finding the pages takes longer than reading the rows.
 constexpr size_t kHugePage = size_t{2} << 20;
 
+// The address sanitizer sees what lies around an array only if that comes from malloc.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FAVOR_ADDRESS_SANITIZER 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define FAVOR_ADDRESS_SANITIZER 1
+#endif
+#ifdef FAVOR_ADDRESS_SANITIZER
+constexpr bool kMayMapPages = false;
+#else
+constexpr bool kMayMapPages = true;
+#endif
+
 // Large arrays are pages of their own, which the system clears when they are first written: by the
 // threads that write them, instead of by one that allocates.
-bool HasPagesOfItsOwn(size_t size) { return size >= 2 * kHugePage; }
+bool HasPagesOfItsOwn(size_t size) { return kMayMapPages && size >= 2 * kHugePage; }
 size_t WholePages(size_t size) { return (size + kHugePage - 1) / kHugePage * kHugePage; }
 
 std::byte* MapPages(size_t size) {

@@ -87,6 +87,9 @@ struct AttentionArguments {
   // If given, filled instead of `out` and log_sum, and no row is counted as empty or nonpositive.
   // The type of `out` still chooses the backend.
   SumParts parts{};
+  // Whether kernels::ExactAttention, on the CPU, also counts unusable rows of the inputs as
+  // CountUnusable does: while they are in the cache.
+  bool checks_inputs = false;
 
   double* LogSum(int64_t group) const {
     return log_sum.empty() ? nullptr : log_sum.At(group).Data<double>();

@@ -15,7 +15,7 @@ struct Table {
 
   std::string ToText() const;
   std::string ToHtml() const;  // long tables unfold by a click
-  std::string ToCsv() const;  // the columns and rows, as in RFC 4180 but with plain line ends
+  std::string ToCsv() const;   // the columns and rows, as in RFC 4180 but with plain line ends
 };
 
 // Width on a screen: a UTF-8 sequence counts as one column.

@@ -126,7 +126,7 @@ TEST(Gradients, OfFastExactAttentionAreThoseOfTheReferenceOnEverySimdTarget) {
   }
 }
 
-// Enough blocks of 192 rows that they meet in several waves, with remainders; more keys than
+// Enough blocks of 256 rows that they meet in several waves, with remainders; more keys than
 // queries in a cross call.
 TEST(Gradients, OfManyBlocksOfExactAttentionAreThoseOfTheReference) {
   const Context context({.threads = 2});

@@ -14,6 +14,7 @@
 #include "kernels/exact_attention.h"
 #include "layers/attention_cache.h"
 #include "tests/attention/gradient_case.h"
+#include "tests/attention/head_by_head.h"
 #include "tests/layers/uniform_shape.h"
 
 namespace favor {
@@ -95,8 +96,8 @@ TEST(Window, OfManyRowsEqualsItsDefinition) {
   for (const int64_t window : {3, 70}) {
     for (const bool causal : {false, true}) {
       const int64_t length = 1100;
-      const Tensor q = RandomTensor({32, length, 5}, 1, 1), k = RandomTensor({16, length, 5}, 1, 2),
-                   v = RandomTensor({16, length, 2}, 1, 3);
+      const Tensor q = RandomTensor({120, length, 5}, 1, 1),
+                   k = RandomTensor({60, length, 5}, 1, 2), v = RandomTensor({60, length, 2}, 1, 3);
       const Tensor want = Definition(q, k, v, window, causal, nullptr);
       for (const std::string& simd : SimdNames()) {
         UseSimd(simd);
@@ -146,7 +147,7 @@ TEST(Window, FloatGradientsOfNeighbouringBlocks) {
                  .causal = causal,
                  .masked = window == 64,
                  .window = window,
-                 .length = 430,
+                 .length = 560,
                  .dim = 7,
                  .value_dim = 19});
       ExpectReferenceOnEverySimdTarget(call, 1e-5);
@@ -155,6 +156,51 @@ TEST(Window, FloatGradientsOfNeighbouringBlocks) {
 }
 
 // A window that reaches everything is exact attention, to the last bit.
+// So many blocks that tasks take runs of them; a head alone has too few for that. Windows within a
+// block, and over as many neighbours as a run allows.
+TEST(Window, GradientsOfRunsOfBlocksAreThoseOfEveryHeadAlone) {
+  const HeadsShape shape{
+      .batch = 8, .heads = 16, .kv_heads = 8, .length = 2200, .dim = 4, .value_dim = 3};
+  HeadArrays arrays = RandomArrays(shape, 1);
+  for (const int64_t window : {64, 300, 1000}) {
+    for (const bool causal : {false, true}) {
+      SCOPED_TRACE(std::to_string(window) + (causal ? ", causal" : ""));
+      arrays.mask = causal ? Tensor() : Tensor({shape.batch, shape.kv_heads, shape.length});
+      for (int64_t i = 0; i < arrays.mask.shape().Elements() && !arrays.mask.empty(); ++i)
+        arrays.mask.Data<float>()[i] = i % 3 == 1 ? 0 : 1;
+      const Context context({.threads = 2});
+      const HeadResults got = AllHeads(arrays, Window(window, causal), context);
+      ExpectHeadByHead(arrays, got, Window(window, causal), context, shape.batch - 1);
+    }
+  }
+}
+
+// The kernel looks at its inputs itself, task by task.
+TEST(Window, RefusesNumbersOutOfRangeInAnyRow) {
+  const int64_t length = 1100;
+  for (int array = 0; array < 3; ++array) {
+    for (const int64_t row : {0, 63, 64, 700, 1099}) {
+      for (const int64_t head : {0, 1}) {
+        for (const float bad : {std::nanf(""), INFINITY, -2e30f}) {
+          Tensor q = RandomTensor({4, length, 5}, 1, 1), k = RandomTensor({2, length, 5}, 1, 2),
+                 v = RandomTensor({2, length, 3}, 1, 3);
+          Tensor& changed = array == 0 ? q : array == 1 ? k : v;
+          const int64_t columns = changed.shape()[2];
+          changed.Data<float>()[(head * length + row) * columns + columns - 1] = bad;
+          AttentionOptions options = Window(7, false);
+          EXPECT_THROW(Attend(q, k, v, options, Context()), Error) << array << " row " << row;
+          if (array == 0) continue;
+          // A key that does not exist may hold anything.
+          Tensor mask({length});
+          for (int64_t i = 0; i < length; ++i) mask.Data<float>()[i] = i == row ? 0 : 1;
+          options.key_mask = mask;
+          EXPECT_TRUE(AllFinite(Attend(q, k, v, options, Context()))) << array << " row " << row;
+        }
+      }
+    }
+  }
+}
+
 TEST(Window, BeyondTheSequenceIsExactAttention) {
   const Tensor q = RandomTensor({2, 150, 8}, 1, 1), k = RandomTensor({2, 150, 8}, 1, 2),
                v = RandomTensor({2, 150, 8}, 1, 3);

@@ -6,6 +6,7 @@
 
 #include "core/element.h"
 #include "core/parallel.h"
+#include "kernels/cpu/attention_checks.h"
 #include "kernels/cpu/blocks.h"
 
 namespace favor::kernels::cpu {
@@ -110,6 +111,28 @@ void CountUnusable(const RangeArguments& a, const Context& context) {
   counts += CountBeyond(problem.v, problem.mask, kLargestValue, context);
   if (counts.unusable == 0) counts += CountCentred(a, context);
   counts.AddTo(*a.tally);
+}
+
+RowCounts CountUnusableRows(const AttentionProblem& problem, int64_t group, RowRange queries,
+                            RowRange keys) {
+  RowCounts counts;
+  const auto count = [&](const ConstView& rows, const float* exists, double limit) {
+    if (LargestAbsolute(rows) <= limit) return;
+    for (int64_t row = 0; row < rows.size(0); ++row) {
+      if (exists != nullptr && exists[row] == 0) continue;
+      counts.unusable += LargestAbsolute(rows.At(row)) <= limit ? 0 : 1;
+    }
+  };
+  const double most = LargestElement(problem);
+  count(problem.OfQueries(problem.q, group).Range(0, queries.begin, queries.count()), nullptr,
+        most);
+  const bool shared = problem.Head(group) % (problem.heads / problem.kv_heads) != 0;
+  if (shared) return counts;  // the first head that has these keys counts them
+  const float* mask = problem.Mask(group);
+  const float* exists = mask == nullptr ? nullptr : mask + keys.begin;
+  count(problem.OfKeys(problem.k, group).Range(0, keys.begin, keys.count()), exists, most);
+  count(problem.OfKeys(problem.v, group).Range(0, keys.begin, keys.count()), exists, kLargestValue);
+  return counts;
 }
 
 void FindDeltas(const DeltaArguments& a, const Context& context) {

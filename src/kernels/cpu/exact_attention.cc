@@ -6,6 +6,7 @@
 
 #include "core/element.h"
 #include "core/parallel.h"
+#include "kernels/cpu/attention_checks.h"
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/simd/exact_rows.h"
 
@@ -13,12 +14,14 @@ namespace favor::kernels::cpu {
 namespace {
 
 // A multiple of the kernels' blocks of queries. Neighbours within a window see mostly the same
-// keys, which stay in the cache of the thread that runs a longer task.
-constexpr int64_t kTaskRows = 64, kWindowTaskRows = 512, kEnoughTasks = 64;
+// keys, which stay in the cache of the thread that runs a longer task; there must be enough of
+// those.
+constexpr int64_t kTaskRows = 64, kLongTaskRows = 512, kEnoughTasks = 256;
 
 int64_t TaskRows(const AttentionProblem& problem) {
-  const bool enough = problem.Groups() * problem.query_length >= kEnoughTasks * kWindowTaskRows;
-  return problem.window >= 0 && enough ? kWindowTaskRows : kTaskRows;
+  const bool near = problem.window >= 0 && problem.window <= kLongTaskRows;
+  const bool enough = problem.Groups() * problem.query_length >= kEnoughTasks * kLongTaskRows;
+  return near && enough ? kLongTaskRows : kTaskRows;
 }
 
 // Sums work(group, range) over tasks of rows of all groups. The last rows of a causal call are the
@@ -33,12 +36,20 @@ RowCounts ForTasks(const Context& context, const AttentionProblem& problem, cons
   });
 }
 
-// Blocks of queries and keys meet in waves: in wave w, block j of the keys meets block j + w
-// (modulo their number) of the queries, so that within a wave every row of a gradient has one
-// writer, and over the waves every sum has one order, whatever the threads.
-class Waves {
+// As large a part of the keys as `queries` is of the queries: all parts are all keys.
+RowRange KeysOf(const AttentionProblem& problem, RowRange queries) {
+  const auto key = [&](int64_t query) { return query * problem.key_length / problem.query_length; };
+  return {key(queries.begin), key(queries.end)};
+}
+
+// Blocks of queries and keys meet in an order in which, at any time, every row of a gradient has
+// one writer, and every sum has one order, whatever the threads. If all meet all, they do so in
+// waves: in wave w, block j of the keys meets block j + w (modulo their number) of the queries. If
+// only neighbours meet, a task takes a run of blocks, whose rows stay in its cache from one pair to
+// the next; pairs over the end of a run come after all runs.
+class Pairs {
  public:
-  Waves(const AttentionProblem& problem, const Turns& turns)
+  Pairs(const AttentionProblem& problem, const Turns& turns)
       : problem_(problem),
         turns_(turns),
         queries_((problem.query_length + kSide - 1) / kSide),
@@ -47,6 +58,53 @@ class Waves {
 
   RowCounts Run(const AttentionGradients& a, int64_t turn, const Context& context) {
     begun_queries_.assign(static_cast<size_t>(turns_.groups * queries_), 0);
+    const RowCounts counts =
+        OnlyNeighboursMeet() ? MeetInRuns(a, turn, context) : MeetInWaves(a, turn, context);
+    ParallelFor(context, turns_.groups, [&](int64_t index) { ZeroTheRest(a, turn, index); });
+    return counts;
+  }
+
+ private:
+  static constexpr int64_t kSide = 256;  // rows of a block: what a pair of them needs stays in L2
+  static constexpr int64_t kRun = 8, kEnoughRuns = 64;
+
+  // The largest distance of blocks that meet, within a window.
+  int64_t Reach() const { return problem_.window / kSide + 1; }
+
+  bool OnlyNeighboursMeet() const {
+    return problem_.window >= 0 && problem_.before == 0 && queries_ == keys_ &&
+           2 * Reach() <= kRun && turns_.groups * keys_ >= kEnoughRuns * kRun;
+  }
+
+  RowCounts MeetInRuns(const AttentionGradients& a, int64_t turn, const Context& context) {
+    const int64_t runs = (keys_ + kRun - 1) / kRun;
+    RowCounts counts = SumPieces(context, turns_.groups * runs, [&](int64_t piece) {
+      const int64_t index = piece / runs, begin = piece % runs * kRun,
+                    end = std::min(keys_, begin + kRun);
+      RowCounts of_run;
+      for (int64_t block = begin; block < end; ++block) {
+        of_run += Meet(a, turn, index, block, block, context);
+        for (int64_t other = std::max(begin, block - Reach()); other < block; ++other) {
+          of_run += Meet(a, turn, index, block, other, context);
+          of_run += Meet(a, turn, index, other, block, context);
+        }
+      }
+      return of_run;
+    });
+    return counts += SumPieces(context, turns_.groups * (runs - 1), [&](int64_t piece) {
+             const int64_t index = piece / (runs - 1), end = (piece % (runs - 1) + 1) * kRun;
+             RowCounts over_end;
+             for (int64_t block = end; block < std::min(keys_, end + Reach()); ++block) {
+               for (int64_t other = block - Reach(); other < end; ++other) {
+                 over_end += Meet(a, turn, index, block, other, context);
+                 over_end += Meet(a, turn, index, other, block, context);
+               }
+             }
+             return over_end;
+           });
+  }
+
+  RowCounts MeetInWaves(const AttentionGradients& a, int64_t turn, const Context& context) {
     RowCounts counts;
     const int64_t waves = std::max(queries_, keys_);
     for (int64_t wave = 0; wave < waves; ++wave) {
@@ -58,17 +116,13 @@ class Waves {
                                       : RowCounts{};
       });
     }
-    ParallelFor(context, turns_.groups, [&](int64_t index) { ZeroTheRest(a, turn, index); });
     return counts;
   }
-
- private:
-  static constexpr int64_t kSide = 192;  // rows of a block: what a pair of them needs stays in L2
 
   // Whether no block of queries of a wave sees its block of keys, because both lie too far apart.
   bool IsOutOfReach(int64_t wave, int64_t waves) const {
     if (problem_.window < 0 || problem_.before != 0) return false;
-    const int64_t reach = std::min(waves, problem_.window / kSide + 1);
+    const int64_t reach = std::min(waves, Reach());
     return wave > reach && wave < waves - reach;
   }
 
@@ -134,15 +188,18 @@ class Waves {
 
 void ExactAttention(const AttentionArguments& a, const Context& context) {
   ForTasks(context, a.problem, [&](int64_t group, RowRange range) {
-    return Exact(HeadOf(a.problem, group), range, context, OutputOf(a, group));
+    RowCounts counts;
+    if (a.checks_inputs)
+      counts = CountUnusableRows(a.problem, group, range, KeysOf(a.problem, range));
+    return counts += Exact(HeadOf(a.problem, group), range, context, OutputOf(a, group));
   }).AddTo(*a.tally);
 }
 
 void ExactAttentionBackward(const AttentionGradients& a, const Context& context) {
   const Turns turns(a.problem);
-  Waves waves(a.problem, turns);
+  Pairs pairs(a.problem, turns);
   RowCounts counts;
-  for (int64_t turn = 0; turn < turns.count; ++turn) counts += waves.Run(a, turn, context);
+  for (int64_t turn = 0; turn < turns.count; ++turn) counts += pairs.Run(a, turn, context);
   counts.AddTo(*a.tally);
 }
 

@@ -17,7 +17,7 @@ namespace favor::kernels::cpu::HWY_NAMESPACE {
 
 constexpr int64_t kQueryRows = 64;  // rows of a tile of scores: as many as lanes, for the diagonal
 // Within a window: fewer queries have fewer keys that only some of them see.
-constexpr int64_t kWindowRows = 32;
+constexpr int64_t kWindowRows = 16;
 constexpr int64_t kLaneStep = RowStep(kExactBlock);
 
 // exp(score − log_sum): if bounded, at most 1, whatever rounding says; otherwise infinite beyond
@@ -125,12 +125,13 @@ void WeightsAndGradients(const ExactHead& rows, const HeadGradients& gradients, 
   const bool hides = rows.causal || rows.window >= 0,
              bounded = gradients.normalized && gradients.bounded;
   for (int64_t i = queries.begin; i < queries.end; ++i) {
-    if (hides) HideOutside(rows.KeysSeenBy({i, i + 1}), keys.first, keys.lanes, scores);
+    const RowRange seen = rows.KeysSeenBy({i, i + 1});
     const Floats log_sum = hn::Set(tag, static_cast<float>(gradients.log_sum[i])),
                  delta = hn::Set(tag, static_cast<float>(gradients.delta[i]));
     for (int64_t lane = 0; lane < keys.lanes; lane += Lanes()) {
-      const Floats shown =
-          hn::Add(hn::LoadU(tag, scores + lane), hn::LoadU(tag, keys.hidden + lane));
+      Floats shown = hn::Add(hn::LoadU(tag, scores + lane), hn::LoadU(tag, keys.hidden + lane));
+      if (hides)
+        shown = hn::IfThenElse(LanesOf(seen, keys.first + lane), shown, hn::Set(tag, -INFINITY));
       const Floats weight = Weight(hn::Sub(shown, log_sum), bounded);
       hn::StoreU(weight, tag, scores + lane);
       hn::StoreU(hn::Mul(weight, hn::Add(hn::LoadU(tag, grad_scores + lane), delta)), tag,

@@ -21,11 +21,6 @@ constexpr int64_t kKeyBlock = 128;
 constexpr int64_t kNarrow = 256, kWindowKeys = 160;
 constexpr int64_t kWindowQueries = std::max<int64_t>(kWidestVector, 2 * Lanes());
 
-// Rows that the next block of queries reads first.
-HWY_INLINE void PrefetchRows(const ConstView& rows, int64_t first, int64_t count) {
-  for (int64_t row = first; row < first + count; ++row) PrefetchRow(rows, row);
-}
-
 HWY_INLINE void ZeroVectors(float* begin, const float* end, int64_t step) {
   for (float* at = begin; at != end; at += step) hn::StoreU(hn::Zero(FloatTag()), FloatTag(), at);
 }
@@ -58,11 +53,14 @@ RowCounts ExactOnTarget(const ExactHead& rows, RowRange range, const Context& co
     const bool adds = seen.count() > key_block || seen.count() == 0;
     if (adds) std::fill_n(sums, 2 * (dv + 1) * step, 0.0f);
     std::fill_n(maximum, step, -INFINITY);
-    if (narrow) PrefetchRows(rows.queries, first + query_block, query_block);
+    // Rows that the next queries read and none before them have.
+    const RowRange next{first + query_block, first + 2 * query_block},
+        next_keys{seen.end, seen.end + query_block};
+    if (narrow) PrefetchRows(rows.queries, next);
     for (int64_t block = seen.begin; block < seen.end; block += key_block) {
       const int64_t count = std::min(key_block, seen.end - block);
       Multiply(keys.Rows(block, count), q, step, count, queries, d, {scores, step});
-      if (narrow) PrefetchRows(rows.keys, seen.end, query_block);
+      if (narrow) PrefetchRows(rows.keys, next_keys);
       for (int64_t column = 0; column < queries; column += Lanes()) {
         // Keys that no query of this vector sees have no weight.
         const RowRange own = Within(rows.KeysSeenBy({first + column, first + column + Lanes()}),
@@ -94,7 +92,7 @@ RowCounts ExactOnTarget(const ExactHead& rows, RowRange range, const Context& co
         hn::StoreU(factor, tag, decay + column);
         AddExactly(sum, factor, denominators, rest + dv * step + column);
       }
-      if (narrow) PrefetchRows(rows.values, seen.end, query_block);
+      if (narrow) PrefetchRows(rows.values, next_keys);
       Multiply(
           values.Columns(block, count), scores, step, dv, queries, count,
           adds ? Result{sums, step, ResultMode::kAddExactly, rest, decay} : Result{sums, step});

@@ -114,12 +114,14 @@ HWY_INLINE void TransposeTile(const float* from, int64_t count, int64_t columns,
   for (int64_t i = 0; i < columns; ++i) std::fill(to + i * step + count, to + (i + 1) * step, 0.0f);
 }
 
-// Scores of one row: −∞ in lanes outside `shown`, a range of rows of which `first` is in lane 0.
-HWY_INLINE void HideOutside(RowRange shown, int64_t first, int64_t lanes, float* scores) {
-  const int64_t begin = std::clamp<int64_t>(shown.begin - first, 0, lanes),
-                end = std::clamp<int64_t>(shown.end - first, begin, lanes);
-  std::fill(scores, scores + begin, -INFINITY);
-  std::fill(scores + end, scores + lanes, -INFINITY);
+// Lanes that stand for rows of a range, if lane 0 of the vector stands for `first`.
+HWY_INLINE hn::Mask<FloatTag> LanesOf(RowRange rows, int64_t first) {
+  const FloatTag tag;
+  const Floats lane = hn::Iota(tag, 0.0f);
+  const auto at = [&](int64_t row) {
+    return hn::Set(tag, static_cast<float>(std::clamp<int64_t>(row - first, 0, Lanes())));
+  };
+  return hn::And(hn::Ge(lane, at(rows.begin)), hn::Lt(lane, at(rows.end)));
 }
 
 // Scores of a range of keys, rows of a tile, by one vector of queries, of which the first is
@@ -127,7 +129,7 @@ HWY_INLINE void HideOutside(RowRange shown, int64_t first, int64_t lanes, float*
 HWY_INLINE void HideScores(const ExactHead& rows, RowRange keys, int64_t query, float* scores,
                            int64_t step) {
   const FloatTag tag;
-  const Floats nothing = hn::Set(tag, -INFINITY), lane = hn::Iota(tag, 0.0f);
+  const Floats nothing = hn::Set(tag, -INFINITY);
   const auto row = [&](int64_t key) { return scores + (key - keys.begin) * step; };
   for (int64_t key = keys.begin; rows.mask != nullptr && key < keys.end; ++key) {
     if (rows.mask[key] == 0) hn::StoreU(nothing, tag, row(key));
@@ -135,13 +137,8 @@ HWY_INLINE void HideScores(const ExactHead& rows, RowRange keys, int64_t query, 
   if (!rows.causal && rows.window < 0) return;
   const auto hide = [&](int64_t begin, int64_t end) {
     for (int64_t key = begin; key < end; ++key) {
-      const RowRange seeing = rows.QueriesSeeing({key, key + 1});
-      const auto lanes = [&](int64_t at) {
-        return hn::Set(tag, static_cast<float>(std::clamp<int64_t>(at - query, 0, Lanes())));
-      };
-      const auto hidden =
-          hn::Or(hn::Lt(lane, lanes(seeing.begin)), hn::Ge(lane, lanes(seeing.end)));
-      hn::StoreU(hn::IfThenElse(hidden, nothing, hn::LoadU(tag, row(key))), tag, row(key));
+      const auto seeing = LanesOf(rows.QueriesSeeing({key, key + 1}), query);
+      hn::StoreU(hn::IfThenElse(seeing, hn::LoadU(tag, row(key)), nothing), tag, row(key));
     }
   };
   // All lanes see the keys between these two.

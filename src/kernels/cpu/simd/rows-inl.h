@@ -17,6 +17,7 @@
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/simd/gemm-inl.h"
+#include "kernels/head_rows.h"
 #include "kernels/vector_math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -59,14 +60,16 @@ HWY_INLINE void LoadRow(const ConstView& from, int64_t row, const double* mean, 
   const bool floats = from.type() == DataType::kF32 && from.stride(1) == 1;
   if (floats && mean == nullptr) {
     const float* HWY_RESTRICT x = static_cast<const float*>(from.data()) + row * from.stride(0);
+    // In vectors: a call of memcpy takes longer than to copy a row.
+    const FloatTag d;
+    int64_t i = 0;
     if (scale == 1) {
-      std::copy_n(x, columns, to);
+      for (; i + Lanes() <= columns; i += Lanes()) hn::StoreU(hn::LoadU(d, x + i), d, to + i);
+      for (; i < columns; ++i) to[i] = x[i];
     } else {  // x·scale from the two halves of scale
-      const FloatTag d;
       const auto high = static_cast<float>(scale);
       const Floats scale_high = hn::Set(d, high),
                    scale_low = hn::Set(d, static_cast<float>(scale - high));
-      int64_t i = 0;
       for (; i + Lanes() <= columns; i += Lanes()) {
         const Floats value = hn::LoadU(d, x + i);
         hn::StoreU(hn::MulAdd(value, scale_high, hn::Mul(value, scale_low)), d, to + i);
@@ -82,7 +85,9 @@ HWY_INLINE void LoadRow(const ConstView& from, int64_t row, const double* mean, 
           static_cast<float>((ElementAt(from, row, i) - (mean != nullptr ? mean[i] : 0)) * scale);
     }
   }
-  std::fill(to + columns, to + padded, 0.0f);
+  int64_t i = columns;
+  for (; i + Lanes() <= padded; i += Lanes()) hn::StoreU(hn::Zero(FloatTag()), FloatTag(), to + i);
+  for (; i < padded; ++i) to[i] = 0;
 }
 
 // Prefetches a row that will be loaded soon; past the end it does nothing.
@@ -91,6 +96,10 @@ HWY_INLINE void PrefetchRow(const ConstView& from, int64_t row) {
   const int64_t item = ItemBytes(from.type());
   const auto* begin = static_cast<const char*>(from.data()) + row * from.stride(0) * item;
   for (int64_t byte = 0; byte < from.size(1) * item; byte += 64) hwy::Prefetch(begin + byte);
+}
+
+HWY_INLINE void PrefetchRows(const ConstView& from, RowRange rows) {
+  for (int64_t row = rows.begin; row < rows.end; ++row) PrefetchRow(from, row);
 }
 
 // Σ x², in double; the padding is zero.
