@@ -73,7 +73,7 @@ bench-cuda: configure-cuda  ## pack the benchmarks of CUDA kernels likewise (bui
 
 # Left out under sanitizers, where they would add minutes and reach no other code: statistics, finite differences, long
 # trainings, crashes, the commands of the docs and comparisons of many cases with the reference.
-SLOW := LinearExactness|Memory|CentralDifferences|Crash|Docs|/on-|MapGradients.*/(abs|cos|elu|exp|gaussian|gelu|hyp|ide|local|oprf|poly|reg|sgn|sig|tanh)|Estimators|IsUnbiased|OverAMillion|AMillionKeys|OverBlocks|OverManyHeads|OfManyBlocks|IsRightForDimensions|ByHeart|OfAnIndependentProgram|FindsTheGaps|FindsTheRate|EveryOneRuns|LabGoesOn|SeparationStudies.DoNotDependOnThreads|DrawnPolynomial|DrawsItsDegrees|GradientsAreThoseOfDifferences|OfRandomFeaturesIsThat
+SLOW := LinearExactness|Memory|CentralDifferences|Crash|Docs|/on-|MapGradients.*/(abs|cos|elu|exp|gaussian|gelu|hyp|ide|local|oprf|poly|reg|sgn|sig|tanh)|Estimators|IsUnbiased|OverAMillion|AMillionKeys|OverBlocks|OverManyHeads|OfManyBlocks|OfRunsOfBlocks|IsRightForDimensions|ByHeart|OfAnIndependentProgram|FindsTheGaps|FindsTheRate|EveryOneRuns|LabGoesOn|SeparationStudies.DoNotDependOnThreads|DrawnPolynomial|DrawsItsDegrees|GradientsAreThoseOfDifferences|OfRandomFeaturesIsThat
 
 # The rooms that touch memory themselves; what stands above them is compiled.
 SANITIZED := core io data kernels features attention layers models train inference reports

@@ -130,8 +130,9 @@ void WeightsAndGradients(const ExactHead& rows, const HeadGradients& gradients, 
                  delta = hn::Set(tag, static_cast<float>(gradients.delta[i]));
     for (int64_t lane = 0; lane < keys.lanes; lane += Lanes()) {
       Floats shown = hn::Add(hn::LoadU(tag, scores + lane), hn::LoadU(tag, keys.hidden + lane));
-      if (hides)
-        shown = hn::IfThenElse(LanesOf(seen, keys.first + lane), shown, hn::Set(tag, -INFINITY));
+      const int64_t key = keys.first + lane;
+      if (hides && (key < seen.begin || key + Lanes() > seen.end))
+        shown = hn::IfThenElse(LanesOf(seen, key), shown, hn::Set(tag, -INFINITY));
       const Floats weight = Weight(hn::Sub(shown, log_sum), bounded);
       hn::StoreU(weight, tag, scores + lane);
       hn::StoreU(hn::Mul(weight, hn::Add(hn::LoadU(tag, grad_scores + lane), delta)), tag,
