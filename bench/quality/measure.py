@@ -63,8 +63,8 @@ GROUPS = {
         "hybrid with relu, 32": (f"--attention hybrid {RELU} {WINDOW}", 3),
         "local-gaussian": ("--map local-gaussian --features 64", 3),
         "local-laplace": ("--map local-laplace --features 64", 1),
-        "local-laplace, width 32": ("--map local-laplace --features 64 --local-width 32", 1),
         "local-ball": ("--map local-ball --features 64", 1),
+        "local-laplace, width 32": ("--map local-laplace --features 64 --local-width 32", 1),
     }, "bits_per_token", {
         "blocks": ("bits per byte, held-out blocks of Genesis to Acts", "--split valid"),
         "books": ("bits per byte, Romans to Revelation", "--data kjv-end.txt"),
