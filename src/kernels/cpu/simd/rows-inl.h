@@ -60,16 +60,14 @@ HWY_INLINE void LoadRow(const ConstView& from, int64_t row, const double* mean, 
   const bool floats = from.type() == DataType::kF32 && from.stride(1) == 1;
   if (floats && mean == nullptr) {
     const float* HWY_RESTRICT x = static_cast<const float*>(from.data()) + row * from.stride(0);
-    // In vectors: a call of memcpy takes longer than to copy a row.
-    const FloatTag d;
-    int64_t i = 0;
     if (scale == 1) {
-      for (; i + Lanes() <= columns; i += Lanes()) hn::StoreU(hn::LoadU(d, x + i), d, to + i);
-      for (; i < columns; ++i) to[i] = x[i];
+      std::copy_n(x, columns, to);
     } else {  // x·scale from the two halves of scale
+      const FloatTag d;
       const auto high = static_cast<float>(scale);
       const Floats scale_high = hn::Set(d, high),
                    scale_low = hn::Set(d, static_cast<float>(scale - high));
+      int64_t i = 0;
       for (; i + Lanes() <= columns; i += Lanes()) {
         const Floats value = hn::LoadU(d, x + i);
         hn::StoreU(hn::MulAdd(value, scale_high, hn::Mul(value, scale_low)), d, to + i);
@@ -85,9 +83,7 @@ HWY_INLINE void LoadRow(const ConstView& from, int64_t row, const double* mean, 
           static_cast<float>((ElementAt(from, row, i) - (mean != nullptr ? mean[i] : 0)) * scale);
     }
   }
-  int64_t i = columns;
-  for (; i + Lanes() <= padded; i += Lanes()) hn::StoreU(hn::Zero(FloatTag()), FloatTag(), to + i);
-  for (; i < padded; ++i) to[i] = 0;
+  std::fill(to + columns, to + padded, 0.0f);
 }
 
 // Prefetches a row that will be loaded soon; past the end it does nothing.
