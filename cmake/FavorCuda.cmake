@@ -1,6 +1,6 @@
 # The CUDA language and the architectures favor supports: sm_80 and up, tuned for sm_90.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+  set(CMAKE_CUDA_ARCHITECTURES 80 90a-real)
 endif()
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)

@@ -8,6 +8,9 @@
 // (a divisor of their number), another length, and values another dim. The result has the shape of
 // q with the dim of v.
 //
+// Exact and linear attention also run on a GPU: arrays of one type, f32, f16 or bf16, on the GPU of
+// the context, with contiguous rows. Masks, decays and means of the options may be on the CPU.
+//
 // All functions here may be called from several threads at a time, even with one Context, as long
 // as no call writes what another reads or writes. Every call uses all threads of its context.
 #ifndef FAVOR_ATTENTION_H_
@@ -57,7 +60,7 @@ struct AttentionOptions {
   bool reference = false;  // plain loops in double
   // Forgetting, of causal linear attention: ℓ ≤ 0, [L], [H, L] or [B, H, L] with the heads of
   // queries or of keys. Key j counts e^{ℓ_{j+1} + … + ℓ_i} times for query i. Borrowed like the
-  // mask; none: nothing is forgotten. On the CPU only, so far.
+  // mask; none: nothing is forgotten.
   ConstView log_decay;
 
   // Linear attention only. A plan is a drawn map with one head for each query head; if none is
@@ -136,8 +139,8 @@ struct AttentionInputs {
   ConstView q, k, v;
 };
 
-// The same, written to the caller's memory: f32 (f64 with `reference`), of the shape above, not
-// overlapping the arguments. After an error its contents are undefined.
+// The same, written to the caller's memory: f32 (f64 with `reference`; on a GPU f32 or the type of
+// q), of the shape above, not overlapping the arguments. After an error its contents are undefined.
 void AttendInto(const AttentionInputs& inputs, const AttentionOptions& options,
                 const Context& context, View out, const AttentionExtras& extras = {});
 
@@ -163,7 +166,7 @@ struct AttentionGradients {
 // and oprf's A even if it came from the call's data; a key mean taken from the call's keys is
 // differentiated. Throws as Attend does; `compat` has no gradients. The gradients are f32, or f64
 // with `reference`. Memory beyond the arrays is independent of the length except for 16 bytes per
-// query and, without a trace, a second output.
+// query (8 on a GPU) and, without a trace, a second output.
 AttentionGradients AttendBackward(const BackwardInputs& inputs, const AttentionOptions& options,
                                   const Context& context, const AttentionTrace* trace = nullptr);
 
@@ -173,7 +176,8 @@ struct GradientViews {
 };
 
 // The same, written to the caller's memory: the gradients must not overlap each other or the
-// arguments. After an error their contents are undefined.
+// arguments. On a GPU those of q, k and v may be of the type of q instead of f32. After an error
+// their contents are undefined.
 void AttendBackwardInto(const BackwardInputs& inputs, const AttentionOptions& options,
                         const Context& context, const AttentionTrace* trace,
                         const GradientViews& gradients);

@@ -35,7 +35,10 @@ struct FeatureOptions {
   // from 2 on share. Other maps do not use it.
   int64_t features = 256;
   OmegaNorm omega_norm = OmegaNorm::kMap;
-  bool shared_omega = false;             // one ω for all heads
+  bool shared_omega = false;  // one ω for all heads
+  // ω is rounded to this type when it is drawn or given; whatever computes with the plan uses the
+  // rounded numbers. A structured ω that is rounded to bf16 is dense from then on.
+  OmegaType omega_type = OmegaType::kF32;
   std::optional<double> kernel_epsilon;  // added to f(ω·x) by generalized maps; default: the map's
   std::vector<double> oprf_a;  // A < 1/8 of `oprf`: empty (from dim alone), one, or one per head
   // Polynomials of s = x·y, for the maps poly-exact, poly-sum and poly-sketch: s^degree, or Σ_k c_k
@@ -129,7 +132,7 @@ void FeatureExponentsBackward(const FeaturePlan& plan, ConstView x, ConstView gr
                               ConstView grad_factors, const Context& context, View grad_x,
                               FeatureRole role = FeatureRole::kQuery);
 
-// Unstabilised φ in f64. Throws kInvalidData if a value exceeds the range of f64.
+// Unstabilised φ, f64 on the CPU. Throws kInvalidData if a value exceeds the range of f64.
 Tensor Features(const FeaturePlan& plan, ConstView x, const Context& context,
                 FeatureRole role = FeatureRole::kQuery);
 

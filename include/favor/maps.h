@@ -22,6 +22,11 @@ template <>
 inline constexpr auto kNamesOf<OmegaNorm> = std::to_array<std::string_view>({"map", "chi",
                                                                              "sqrt-d"});
 
+// The numbers that ω is made of. Tensor cores of a GPU multiply bf16 as it is, and f32 in parts.
+enum class OmegaType : uint8_t { kF32, kBF16 };
+template <>
+inline constexpr auto kNamesOf<OmegaType> = std::to_array<std::string_view>({"f32", "bf16"});
+
 // What E[φ(x)·φ(y)] is.
 enum class KernelFamily : uint8_t {
   kSoftmax,             // exp(x·y)

@@ -33,6 +33,7 @@ struct StateOptions {
   ConstView key_mean;  // [d] or [heads, d], subtracted from every key; empty: no centring. Copied.
   int64_t begin = 0;   // position of the first token that will be appended
   bool forgets = false;  // tokens come with a log_decay
+  Device device;         // where the state lives: what it reads and writes must be there too
 };
 
 // What comes with new tokens. Both as in AttentionOptions.
@@ -63,6 +64,7 @@ class AttentionState {
   int64_t end() const;
   int64_t Bytes() const;  // size of the numbers that change with the prefix
   bool forgets() const;
+  Device device() const;
 
   // Keys and values [L, d], [H_kv, L, d] or [B, H_kv, L, d], H_kv dividing the plan's heads.
   void Append(ConstView k, ConstView v, const Context& context, const TokenOptions& options = {});
@@ -75,12 +77,13 @@ class AttentionState {
   Tensor Continue(ConstView q, ConstView k, ConstView v, const Context& context,
                   const TokenOptions& options = {}, AttentionReport* report = nullptr);
 
-  // The same, written to the caller's memory, [.., H, L, value_dim] f32, not overlapping the
-  // arguments.
+  // The same, written to the caller's memory, [.., H, L, value_dim] f32 (on a GPU f32 or of the
+  // type of q), not overlapping the arguments.
   void ContinueInto(const AttentionInputs& inputs, const Context& context, View out,
                     const TokenOptions& options = {}, AttentionReport* report = nullptr);
 
-  AttentionState Clone() const;  // to continue from one prefix in two ways
+  AttentionState Clone() const;                   // to continue from one prefix in two ways
+  AttentionState To(const Device& device) const;  // a copy on another device
 
   // Sums before the division, in f64: e^{log_scale}·numerator and e^{log_scale}·denominator are the
   // sums over keys, so that what is read from several states combines like the pieces of one
@@ -94,11 +97,13 @@ class AttentionState {
 
   // Appends the tokens of `later` to those of this state. Throws kInvalidData unless map, ω, A,
   // mean, scale and sizes are the same and both forget or neither; states that forget must also
-  // follow each other: the later begins where this one ends.
-  void Merge(const AttentionState& later);
+  // follow each other: the later begins where this one ends. States on a GPU need a context there.
+  void Merge(const AttentionState& later, const Context& context);
+  void Merge(const AttentionState& later);  // of states on the CPU
 
-  // Writes a safetensors file with everything that defines the state and a checksum, atomically.
-  // Load refuses a damaged file.
+  // Writes a safetensors file with everything that defines the state and a checksum, atomically;
+  // it does not say on which device the state lived. Load refuses a damaged file, and gives a state
+  // on the CPU.
   void Save(const std::string& path) const;
   static AttentionState Load(const std::string& path);
   static AttentionState Parse(std::span<const std::byte> bytes, const std::string& name);

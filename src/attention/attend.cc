@@ -21,22 +21,23 @@ Trace::Trace(const Call& call)
       normalize(call.problem.normalize),
       scale(call.problem.scale),
       center_keys(call.center_keys),
-      frozen_mean(!call.key_mean.empty()),
+      frozen_mean(call.key_mean != nullptr),
       kind_options(call.kind_options),
-      mask_hash(HashOf(call.problem.mask)),
-      decay_hash(HashOfNumbers(call.log_decay)),
-      log_sum({call.problem.Groups(), call.problem.query_length}, DataType::kF64) {}
+      mask_hash(HashOf(call.marks.mask())),
+      decay_hash(HashOfNumbers(call.marks.log_decay())),
+      log_sum({call.problem.Groups(), call.problem.query_length}, RowType(call), call.device()) {}
 
 void Forward(const Call& call, const ForwardTo& to, const Context& context) {
-  const bool looks = call.kind.ChecksWhileItWorks() && !call.reference;
-  if (!looks || call.compat != Compat::kNone) {
+  const bool on_gpu = call.device().type == DeviceType::kCuda,
+             looks =
+                 call.kind.ChecksWhileItWorks() && !call.reference && call.compat == Compat::kNone;
+  if (on_gpu || !looks) {
     kernels::AttentionProblem read = call.problem;
     if (!call.kind.ReadsQueriesAndKeys()) read.q = read.k = {};
     kernels::CountUnusable({.problem = read, .key_mean = {}, .tally = to.tally}, context);
   }
   call.kind.Forward(call, to, context);
-  if (!looks || call.compat != Compat::kNone)
-    kernels::CountNotFinite({.array = to.out, .tally = to.tally}, context);
+  if (!on_gpu && !looks) kernels::CountNotFinite({.array = to.out, .tally = to.tally}, context);
 }
 
 }  // namespace attention
@@ -64,14 +65,14 @@ void AttendChecked(const attention::Call& call, const AttentionInputs& inputs,
                    const AttentionExtras& extras) {
   const auto& [q, k, v] = inputs;
   const auto& [report, trace] = extras;
-  attention::CheckOutputs("attend", {{"out", out, call.output_shape}},
+  attention::CheckOutputs("attend", {{"out", out, call.output_shape, attention::OtherType(call)}},
                           {{"q", q},
                            {"k", k},
                            {"v", v},
                            {"key_mask", options.key_mask},
                            {"log_decay", options.log_decay},
                            {"key_mean", options.key_mean}},
-                          options.reference);
+                          {call.OutputType(), call.device()});
   attention::Trace traced;
   if (trace != nullptr) {
     if (options.compat != Compat::kNone)
@@ -106,7 +107,7 @@ void AttendInto(const AttentionInputs& inputs, const AttentionOptions& options,
 Tensor Attend(ConstView q, ConstView k, ConstView v, const AttentionOptions& options,
               const Context& context, const AttentionExtras& extras) {
   const attention::Call call = attention::CheckCall({q, k, v}, options, context);
-  Tensor out(call.output_shape, options.reference ? DataType::kF64 : DataType::kF32);
+  Tensor out(call.output_shape, call.OutputType(), call.device());
   AttendChecked(call, {q, k, v}, options, context, out, extras);
   return out;
 }
@@ -117,15 +118,16 @@ Tensor AttentionMatrix(ConstView q, ConstView k, const AttentionOptions& options
   attention::Call call = attention::CheckCall({q, k, k}, options, context);
   kernels::AttentionProblem& problem = call.problem;
   const int64_t length = problem.key_length;
-  Tensor matrix(q.shape().WithLast(length), options.reference ? DataType::kF64 : DataType::kF32);
+  Tensor matrix(q.shape().WithLast(length), call.OutputType(), call.device());
   for (int64_t first = 0; first < length; first += kMatrixColumns) {
     const int64_t columns = std::min(kMatrixColumns, length - first);
     Tensor one_hot({length, columns});
     for (int64_t i = 0; i < columns; ++i) one_hot.Data<float>()[(first + i) * columns + i] = 1;
+    if (call.device() != Device{}) one_hot = one_hot.To(problem.k.type()).To(call.device());
     // The same values for every batch and head: strides of 0.
-    problem.v =
-        ConstView(std::as_const(one_hot).view().data(), DataType::kF32,
-                  {problem.batch, problem.kv_heads, length, columns}, {0, 0, columns, 1}, Device{});
+    problem.v = ConstView(std::as_const(one_hot).view().data(), one_hot.type(),
+                          {problem.batch, problem.kv_heads, length, columns}, {0, 0, columns, 1},
+                          call.device());
     problem.value_dim = columns;
     ForwardOrThrow(call, matrix.view().AsRank4().Range(3, first, columns), nullptr, context);
   }

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 #include <utility>
 
 #include "attention/kind.h"
-#include "core/element.h"
 #include "core/error_text.h"
-#include "core/hash.h"
 
 namespace favor::attention {
 namespace {
@@ -29,10 +26,36 @@ void CheckArray(std::string_view name, const ConstView& array) {
     Throw(ErrorCode::kInvalidData, kWho, "{}: given shape {}, expected at least one row", name,
           array.shape().ToString());
   }
-  if (array.device().type != DeviceType::kCpu) {
-    Throw(ErrorCode::kUnavailable, kWho, "{}: given an array on {}, attention runs on the cpu",
-          name, Name(array.device()));
+}
+
+// What runs on a GPU; on the CPU everything does.
+void CheckDevices(const AttentionInputs& inputs, const AttentionOptions& options, const Kind& kind,
+                  const Context& context) {
+  const auto& [q, k, v] = inputs;
+  const Device device = q.device();
+  const auto same = [&q](std::string_view name, const ConstView& array) {
+    if (array.device() != q.device())
+      Throw(ErrorCode::kInvalidData, kWho, "given q on {} and {} on {}, expected all on one device",
+            Name(q.device()), name, Name(array.device()));
+  };
+  same("k", k);
+  same("v", v);
+  if (device.type == DeviceType::kCuda) {
+    const auto refuse = [&device](std::string_view what) {
+      Throw(ErrorCode::kUnavailable, what, "given arrays on {}, it runs on the cpu only",
+            Name(device));
+    };
+    if (options.reference) refuse("reference");
+    if (options.compat != Compat::kNone) refuse("compat");
+    if (!kind.RunsOnGpu()) refuse(fmt::format("{} attention", kind.name()));
+    CheckArrayOn(device, q, kWho, "q");
+    CheckArrayOn(device, k, kWho, "k");
+    CheckArrayOn(device, v, kWho, "v");
+    if (k.type() != q.type() || v.type() != q.type())
+      Throw(ErrorCode::kInvalidData, kWho, "given q {}, k {} and v {} on {}, expected one type",
+            Name(q.type()), Name(k.type()), Name(v.type()), Name(device));
   }
+  CheckContext(device, context, kWho);
 }
 
 AttentionProblem CheckShapes(const AttentionInputs& inputs, bool causal) {
@@ -105,7 +128,7 @@ double LargestFinite(std::string_view name, const ConstView& array, const ConstV
 
 void ExplainNorms(std::string_view name, const ConstView& rows, const ConstView& mask,
                   double scale) {
-  const double largest = LargestFinite(name, rows, mask),
+  const double largest = LargestFinite(name, HostCopy(rows).view(), HostCopy(mask).view()),
                dim = static_cast<double>(rows.size(rows.rank() - 1));
   const double norm = std::fabs(scale) * largest * largest * dim;
   if (norm > kLargestNorm) {
@@ -117,97 +140,32 @@ void ExplainNorms(std::string_view name, const ConstView& rows, const ConstView&
 
 }  // namespace
 
-Tensor ExpandLogDecay(const ConstView& given, const AttentionProblem& problem) {
-  constexpr std::string_view kName = "log_decay";
-  const int rank = given.rank();
-  const int64_t length = problem.key_length;
-  if (given.device().type != DeviceType::kCpu)
-    Throw(ErrorCode::kUnavailable, kName, "given an array on {}, expected one on the cpu",
-          Name(given.device()));
-  const int64_t rows = rank >= 2 ? given.size(rank - 2) : 1;
-  const bool fits = rank >= 1 && rank <= 3 && given.size(rank - 1) == length &&
-                    (rank < 2 || rows == problem.heads || rows == problem.kv_heads) &&
-                    (rank < 3 || given.size(0) == problem.batch);
-  if (!fits) {
-    Throw(ErrorCode::kInvalidData, kName, "given shape {}, expected [{}], [{}, {}] or [{}, {}, {}]",
-          given.shape().ToString(), length, problem.heads, length, problem.batch, problem.heads,
-          length);
-  }
-  Tensor expanded({problem.batch, problem.heads, length}, DataType::kF64);
-  for (int64_t group = 0; group < problem.Groups(); ++group) {
-    ConstView row = rank == 3 ? given.At(problem.Batch(group)) : given;
-    if (rank >= 2) row = row.At(problem.Head(group) / (problem.heads / rows));
-    double* to = expanded.Data<double>() + group * length;
-    Copy(row, View(to, {length}));
-    const float* mask = problem.Mask(group);
-    for (int64_t i = 0; i < length; ++i) {
-      if (mask != nullptr && mask[i] == 0) to[i] = 0;  // what a mask hides may hold anything
-      if (!(to[i] <= 0 && to[i] >= kernels::kLeastLogDecay))
-        Throw(ErrorCode::kInvalidData, kName, "given {} at {}, expected {:.0e} to 0", to[i], i,
-              kernels::kLeastLogDecay);
-    }
-  }
-  return expanded;
+void CheckArrayOn(const Device& device, const ConstView& array, std::string_view who,
+                  std::string_view name) {
+  if (array.device() != device)
+    Throw(ErrorCode::kInvalidData, who, "{}: given an array on {}, expected one on {}", name,
+          Name(array.device()), Name(device));
+  if (device.type == DeviceType::kCpu) return;
+  if (array.type() == DataType::kF64)
+    Throw(ErrorCode::kInvalidData, who, "{}: given f64 on {}, expected f32, f16 or bf16", name,
+          Name(device));
+  const int last = array.rank() - 1;
+  if (last >= 0 && array.size(last) > 1 && array.stride(last) != 1)
+    Throw(ErrorCode::kInvalidData, who,
+          "{}: given elements of a row {} apart on {}, expected them next to each other", name,
+          array.stride(last), Name(device));
 }
 
-ConstView ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_heads, int64_t length,
-                     Tensor& own) {
-  if (mask.data() == nullptr) return {};
-  if (mask.device().type != DeviceType::kCpu)
-    Throw(ErrorCode::kUnavailable, "key mask", "given an array on {}, expected one on the cpu",
-          Name(mask.device()));
-  const int rank = mask.rank();
-  const bool fits = rank >= 1 && rank <= 3 && mask.size(rank - 1) == length &&
-                    (rank < 2 || mask.size(0) == batch) && (rank < 3 || mask.size(1) == kv_heads);
-  if (!fits) {
-    Throw(ErrorCode::kInvalidData, "key mask",
-          "given shape {}, expected [{}], [{}, {}] or [{}, {}, {}]", mask.shape().ToString(),
-          length, batch, length, batch, kv_heads, length);
-  }
-  ConstView floats = mask;
-  if (mask.type() != DataType::kF32 || mask.stride(rank - 1) != 1) {
-    own = Tensor(mask.shape());
-    Copy(mask, own);
-    floats = std::as_const(own).view();
-  }
-  const ConstView expanded(floats.data(), DataType::kF32, {batch, kv_heads, length},
-                           {rank >= 2 ? floats.stride(0) : 0, rank == 3 ? floats.stride(1) : 0, 1},
-                           Device{});
-  for (int64_t b = 0; b < (rank >= 2 ? batch : 1); ++b) {
-    for (int64_t h = 0; h < (rank == 3 ? kv_heads : 1); ++h) {
-      const float* values = expanded.At(b).At(h).Data<float>();
-      const auto bad =
-          std::find_if(values, values + length, [](float x) { return x != 0 && x != 1; });
-      if (bad != values + length)
-        Throw(ErrorCode::kInvalidData, "key mask",
-              "given the value {}, expected 0 (no such key) or 1", *bad);
-    }
-  }
-  return expanded;
+void CheckContext(const Device& device, const Context& context, std::string_view who) {
+  if (context.device() != device)
+    Throw(ErrorCode::kInvalidData, who,
+          "given arrays on {} and a context on {}, expected both on one device", Name(device),
+          Name(context.device()));
 }
 
-uint64_t HashOf(const ConstView& mask) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a over keys
-  if (mask.empty()) return hash;
-  for (int64_t b = 0; b < mask.size(0); ++b) {
-    for (int64_t h = 0; h < mask.size(1); ++h) {
-      const float* values = mask.At(b).At(h).Data<float>();
-      for (int64_t i = 0; i < mask.size(2); ++i)
-        hash = (hash ^ (values[i] != 0 ? 1 : 2)) * 0x100000001b3;
-    }
-  }
-  return hash;
-}
-
-uint64_t HashOfNumbers(const Tensor& numbers) {
-  Hasher hash;
-  if (!numbers.empty())
-    hash.Add(std::as_bytes(
-        std::span(numbers.Data<double>(), static_cast<size_t>(numbers.shape().Elements()))));
-  return hash.Value();
-}
-
-Tensor FrozenMean(const ConstView& mean, int64_t heads, int64_t dim) {
+Tensor FrozenMean(const ConstView& given, int64_t heads, int64_t dim) {
+  const HostCopy copy(given);
+  const ConstView& mean = copy.view();
   const bool fits =
       (mean.rank() == 1 && mean.size(0) == dim) ||
       (mean.rank() == 2 && mean.size(0) > 0 && heads % mean.size(0) == 0 && mean.size(1) == dim);
@@ -243,7 +201,7 @@ void CheckCentring(const FeaturePlan& plan) {
 }
 
 void ExplainValues(const ConstView& values, const ConstView& mask, std::string_view name) {
-  const double largest = LargestFinite(name, values, mask);
+  const double largest = LargestFinite(name, HostCopy(values).view(), HostCopy(mask).view());
   if (largest > kLargestValue) {
     Throw(ErrorCode::kInvalidData, kWho, "{}: given values up to {:.3g}, expected at most {:.0e}",
           name, largest, kLargestValue);
@@ -257,6 +215,15 @@ void ExplainUnusable(const AttentionProblem& problem) {
   ExplainValues(problem.v, problem.mask, "v");
 }
 
+DataType RowType(const Call& call) {
+  return call.device().type == DeviceType::kCpu ? DataType::kF64 : DataType::kF32;
+}
+
+std::optional<DataType> OtherType(const Call& call) {
+  if (call.device().type == DeviceType::kCpu) return std::nullopt;
+  return call.problem.q.type();
+}
+
 Call CheckCall(const AttentionInputs& inputs, const AttentionOptions& options,
                const Context& context) {
   Call call{.kind = FindKind(options.attention),
@@ -266,6 +233,7 @@ Call CheckCall(const AttentionInputs& inputs, const AttentionOptions& options,
             .compat = options.compat,
             .center_keys = options.center_keys};
   AttentionProblem& problem = call.problem;
+  CheckDevices(inputs, options, call.kind, context);
   if (options.chunk < 1 || options.chunk > AttentionOptions::kMaxChunk) {
     Throw(ErrorCode::kInvalidOption, "chunk", "given {}, expected 1 to {}", options.chunk,
           AttentionOptions::kMaxChunk);
@@ -275,19 +243,11 @@ Call CheckCall(const AttentionInputs& inputs, const AttentionOptions& options,
   problem.scale = ScaleOf(options, problem.dim);
   if (!std::isfinite(problem.scale))
     Throw(ErrorCode::kInvalidOption, "scale", "given {}, expected a finite number", problem.scale);
-  problem.mask = ExpandMask(options.key_mask, problem.batch, problem.kv_heads, problem.key_length,
-                            call.own_mask);
-  if (options.log_decay.data() != nullptr) {
-    if (!call.kind.TakesDecay() || !problem.causal)
-      Throw(ErrorCode::kInvalidOption, "log_decay",
-            "given to {}{} attention, expected causal linear attention",
-            problem.causal ? "causal " : "", call.kind.name());
-    if (!options.reference && context.device().type != DeviceType::kCpu)
-      Throw(ErrorCode::kUnavailable, "log_decay",
-            "given to kernels on a GPU, which do not forget in this version: expected the CPU");
-    call.log_decay = ExpandLogDecay(options.log_decay, problem);
-    problem.log_decay = std::as_const(call.log_decay).view();
-  }
+  if (options.log_decay.data() != nullptr && (!call.kind.TakesDecay() || !problem.causal))
+    Throw(ErrorCode::kInvalidOption, "log_decay",
+          "given to {}{} attention, expected causal linear attention",
+          problem.causal ? "causal " : "", call.kind.name());
+  call.marks = TokenMarks(options.key_mask, options.log_decay, context, problem);
   call.kind_options = KindOptionValues(call.kind, options.kind_options);
   call.kind.Complete(options, context, call);
   return call;

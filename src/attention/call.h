@@ -4,10 +4,12 @@
 #define FAVOR_ATTENTION_CALL_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "attention/token_marks.h"
 #include "favor/attention.h"
 #include "kernels/attention_problem.h"
 
@@ -25,13 +27,21 @@ struct Call {
   bool owns_plan = false;           // drawn for this call
   Compat compat = Compat::kNone;
   bool center_keys = false;
-  Tensor key_mean;  // frozen, f64 [1, heads, dim]; empty: the mean of the call's own keys
+  // Frozen, f64 [1, heads, dim] on the device; null: the mean of the call's own keys.
+  std::shared_ptr<const Tensor> key_mean;
   // Options that only the kind has, in the order in which it declares them.
   std::vector<int64_t> kind_options;
 
-  Tensor own_mask;   // what problem.mask points to, if it is not the caller's memory
-  Tensor log_decay;  // what problem.log_decay points to
+  TokenMarks marks;  // what problem.mask and problem.log_decay point to
+
+  Device device() const { return problem.q.device(); }
+  DataType OutputType() const { return reference ? DataType::kF64 : DataType::kF32; }
 };
+
+// The type of numbers that a call keeps of each row: f64 on the CPU, f32 on a GPU.
+DataType RowType(const Call& call);
+// What outputs may be besides OutputType(): the type of the inputs on a GPU.
+std::optional<DataType> OtherType(const Call& call);
 
 // Checks shapes and options: throws kInvalidData or kInvalidOption. The numbers in the arrays are
 // checked by a kernel (kernels/attention_checks.h).
@@ -39,27 +49,25 @@ Call CheckCall(const AttentionInputs& inputs, const AttentionOptions& options,
                const Context& context);
 
 // Explains why a kernel refused numbers: throws kInvalidData naming the array and the row of the
-// first NaN or infinity, or the numbers that are too large. Returns if nothing is found.
+// first NaN or infinity, or the numbers that are too large. Returns if nothing is found. Arrays of
+// a GPU are copied.
 void ExplainUnusable(const kernels::AttentionProblem& problem);
 // The same for one array of values or gradients.
 void ExplainValues(const ConstView& values, const ConstView& mask, std::string_view name);
 
-// A mask of [L], [B, L] or [B, H_kv, L] as f32 [batch, kv_heads, length], without a copy if it is
-// f32 (else in `own`). Throws unless it fits and holds 0 and 1 only.
-ConstView ExpandMask(const ConstView& mask, int64_t batch, int64_t kv_heads, int64_t length,
-                     Tensor& own);
-// Decays of [L], [H, L] or [B, H, L], H of queries or of keys, as f64 [batch, heads, length].
-// Throws unless they fit.
-Tensor ExpandLogDecay(const ConstView& given, const kernels::AttentionProblem& problem);
-uint64_t HashOf(const ConstView& mask);         // differs between masks
-uint64_t HashOfNumbers(const Tensor& numbers);  // of doubles; an empty tensor has one too
-
-// A mean of [d], or of one row for each of a divisor of `heads`, as f64 [1, heads, d]; throws
-// unless it fits.
-Tensor FrozenMean(const ConstView& mean, int64_t heads, int64_t dim);
+// A mean of [d], or of one row for each of a divisor of `heads`, as f64 [1, heads, d] on the CPU;
+// throws unless it fits.
+Tensor FrozenMean(const ConstView& given, int64_t heads, int64_t dim);
 
 // [1, heads, d] seen as [batch, heads, d].
 ConstView ForEveryBatch(const ConstView& one, int64_t batch);
+
+// Throws unless arrays of an operation on `device` can be read there: on a GPU they must be f32,
+// f16 or bf16 with contiguous rows. `who` and `name` begin the error.
+void CheckArrayOn(const Device& device, const ConstView& array, std::string_view who,
+                  std::string_view name);
+// Throws unless the context is on the device of the arrays.
+void CheckContext(const Device& device, const Context& context, std::string_view who);
 
 // Throws unless the map's kernel is unchanged (after the division) when a vector is subtracted from
 // all keys.

@@ -2,6 +2,7 @@
 #ifndef FAVOR_ATTENTION_CHECK_OUTPUTS_H_
 #define FAVOR_ATTENTION_CHECK_OUTPUTS_H_
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -16,13 +17,18 @@ struct NamedArray {
 struct NamedOutput {
   std::string_view name;
   View array;
-  Shape shape;  // the shape that it must have
+  Shape shape;                           // the shape that it must have
+  std::optional<DataType> or_type = {};  // another type that it may have
+};
+struct OutputPlace {
+  DataType type;
+  Device device;
 };
 
-// Throws unless every output has its shape and type (f64 with `reference`, else f32), lies on the
-// CPU, and overlaps neither itself nor an input nor another output.
+// Throws unless every output has its shape and type, lies on the device (on a GPU with contiguous
+// rows), and overlaps neither itself nor an input nor another output.
 void CheckOutputs(std::string_view who, const std::vector<NamedOutput>& outputs,
-                  const std::vector<NamedArray>& inputs, bool reference);
+                  const std::vector<NamedArray>& inputs, const OutputPlace& place);
 
 }  // namespace favor::attention
 

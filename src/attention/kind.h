@@ -16,8 +16,9 @@
 
 namespace favor::attention {
 
-// Where a forward call writes: `out` is [batch, heads, query_length, value_dim], f32 or (for the
-// reference) f64; `trace` is filled unless it is null. Rows are counted in the tally.
+// Where a forward call writes: `out` is [batch, heads, query_length, value_dim], f32, f64 (for the
+// reference) or (on a GPU) of the type of the inputs; `trace` is filled unless it is null. Rows are
+// counted in the tally.
 struct ForwardTo {
   View out;
   Trace* trace = nullptr;
@@ -35,7 +36,7 @@ struct ForwardTo {
 struct BackwardTo {
   const Trace& trace;
   ConstView out, grad_out;
-  ConstView delta;  // f64 [batch · heads, query_length]: −dO·O, 0 if not normalised
+  ConstView delta;  // f64 (f32 on a GPU) [batch · heads, query_length]: −dO·O, 0 if not normalised
   View grad_q, grad_k, grad_v;
   View grad_log_decay;  // [batch, heads, key_length]; none: not wanted
   TallyEntry* tally;
@@ -67,9 +68,13 @@ class Kind {
   virtual bool TakesDecay() const { return false; }
   // Whether its output depends on queries and keys; if not, layers do not compute them.
   virtual bool ReadsQueriesAndKeys() const { return true; }
-  // Whether its fast kernels detect arguments out of range, and results that are not finite, while
-  // they run. For other kinds, and for the reference, arrays are checked before and after.
+  // Whether its fast kernels on the CPU detect arguments out of range, and results that are not
+  // finite, while they run. For other kinds, and for the reference, arrays are checked before and
+  // after. On a GPU arguments are checked before, and all kernels look at their results.
   virtual bool ChecksWhileItWorks() const { return false; }
+
+  // Whether its operations have kernels for a GPU.
+  virtual bool RunsOnGpu() const { return false; }
 
   // Checks options, and completes the call with what the kind needs. Kinds without random features
   // refuse options that only apply to random features.
@@ -86,6 +91,12 @@ class Kind {
   // computes besides.
   virtual double Flops(const CacheShape&, int64_t /*length*/, const AttentionOptions&,
                        bool /*backward*/) const {
+    return 0;
+  }
+
+  // Exponentials of one such call: of features or of scores, which gradients compute again.
+  virtual double Exponentials(const CacheShape&, int64_t /*length*/, const AttentionOptions&,
+                              bool /*backward*/) const {
     return 0;
   }
 

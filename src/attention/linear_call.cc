@@ -1,6 +1,7 @@
 #include "attention/linear_call.h"
 
 #include "attention/compat.h"
+#include "core/device_work.h"
 #include "core/error_text.h"
 #include "kernels/key_statistics.h"
 
@@ -43,7 +44,9 @@ void CompleteLinear(const AttentionOptions& options, const Context& context, Cal
           "the mean of a causal call's own keys would leak the future: give a frozen mean "
           "(--center-keys MEAN.npy)");
   }
-  if (frozen_mean) call.key_mean = FrozenMean(options.key_mean, problem.heads, problem.dim);
+  if (frozen_mean)
+    call.key_mean = std::make_shared<const Tensor>(
+        SendTensor(FrozenMean(options.key_mean, problem.heads, problem.dim), context));
   if (problem.causal && UsesDataForA(*call.plan)) {
     Throw(ErrorCode::kInvalidOption, "oprf",
           "an A from a causal call's own data would leak the future: give a frozen one (--oprf-a)");
@@ -53,24 +56,27 @@ void CompleteLinear(const AttentionOptions& options, const Context& context, Cal
 LinearTrace::LinearTrace(const Call& call, bool keeps_states, const Context& context)
     : plan_(*call.plan), owns_plan_(call.owns_plan) {
   const AttentionProblem& problem = call.problem;
-  if (!call.key_mean.empty()) {
-    key_mean_ = call.key_mean.Clone();
+  if (call.key_mean != nullptr) {
+    key_mean_ = call.key_mean;
   } else if (call.center_keys) {
-    key_mean_ = Tensor({problem.batch, problem.heads, problem.dim}, DataType::kF64);
-    kernels::FindKeyMeans({.problem = problem, .mean = key_mean_}, context);
+    auto mean = std::make_shared<Tensor>(Shape{problem.batch, problem.heads, problem.dim},
+                                         DataType::kF64, call.device());
+    kernels::FindKeyMeans({.problem = problem, .mean = *mean}, context);
+    key_mean_ = std::move(mean);
   }
   if (UsesDataForA(plan_)) {
-    oprf_a_ = Tensor({problem.batch, problem.heads}, DataType::kF64);
+    Tensor of_plan({problem.batch, problem.heads}, DataType::kF64);
     for (int64_t group = 0; group < problem.Groups(); ++group)
-      oprf_a_.Data<double>()[group] = plan_.OprfA(problem.Head(group));
+      of_plan.Data<double>()[group] = plan_.OprfA(problem.Head(group));
+    oprf_a_ = SendTensor(std::move(of_plan), context);
     kernels::FindOprfA({.problem = problem, .key_mean = Mean(problem), .oprf_a = oprf_a_}, context);
   }
   if (keeps_states)
-    states_ = kernels::StateTensors(problem.Groups(), plan_.width(), problem.value_dim);
+    states_ = kernels::StateTensors(problem.Groups(), plan_.width(), problem.value_dim, context);
 }
 
 int64_t LinearTrace::Bytes() const {
-  return key_mean_.Bytes() + oprf_a_.Bytes() + states_.Bytes() +
+  return (key_mean_ == nullptr ? 0 : key_mean_->Bytes()) + oprf_a_.Bytes() + states_.Bytes() +
          (owns_plan_ ? ConstantsOf(plan_).Bytes() : 0);
 }
 
@@ -82,8 +88,9 @@ std::string_view LinearTrace::Difference(const AttentionOptions& options,
 }
 
 ConstView LinearTrace::Mean(const AttentionProblem& problem) const {
-  const ConstView mean = key_mean_;
-  return !mean.empty() && mean.size(0) != problem.batch ? ForEveryBatch(mean, problem.batch) : mean;
+  if (key_mean_ == nullptr) return {};
+  const ConstView mean = *key_mean_;
+  return mean.size(0) != problem.batch ? ForEveryBatch(mean, problem.batch) : mean;
 }
 
 double ProductColumns(const CacheShape& shape, const AttentionOptions& options) {

@@ -32,8 +32,9 @@ class LinearTrace : public KindTrace {
   ConstView Mean(const kernels::AttentionProblem& problem) const;
 
   FeaturePlan plan_;
-  bool owns_plan_;  // drawn by the call
-  Tensor key_mean_, oprf_a_;
+  bool owns_plan_;                          // drawn by the call
+  std::shared_ptr<const Tensor> key_mean_;  // null: keys as they are
+  Tensor oprf_a_;
   kernels::StateTensors states_;
 };
 

@@ -10,6 +10,7 @@
 #include "attention/state_data.h"
 #include "core/element.h"
 #include "core/error_text.h"
+#include "core/host_copy.h"
 #include "kernels/attention_checks.h"
 
 namespace favor {
@@ -38,6 +39,18 @@ kernels::LinearHeads State::Heads() const {
           .key_mean = ForEveryBatch(key_mean, batch)};
 }
 
+State State::To(const Device& where) const {
+  return {.plan = plan,
+          .batch = batch,
+          .value_dim = value_dim,
+          .scale = scale,
+          .key_mean = key_mean.To(where),
+          .states = states.To(where),
+          .begin = begin,
+          .end = end,
+          .forgets = forgets};
+}
+
 void State::Continue(const AttentionInputs& inputs, const ConstView& mask,
                      const ConstView& log_decay, const View& out, TallyEntry* tally,
                      const Context& context) {
@@ -61,12 +74,11 @@ using attention::State;
 
 constexpr std::string_view kWho = "state";
 
-// Checks q, k or v against the state: rank, batch, heads, dim.
+// Checks q, k or v against the state: device, rank, batch, heads, dim.
 void CheckRows(const State& state, const ConstView& rows, int64_t dim, bool keys,
                std::string_view name) {
-  if (rows.data() == nullptr || rows.device().type != DeviceType::kCpu) {
-    Throw(ErrorCode::kUnavailable, kWho, "{}: expected an array on the cpu", name);
-  }
+  if (rows.data() == nullptr) Throw(ErrorCode::kInvalidData, kWho, "{}: given no array", name);
+  attention::CheckArrayOn(state.device(), rows, kWho, name);
   const ConstView r = rows.AsRank4();
   const int64_t heads = state.plan.heads();
   const bool heads_fit = keys ? r.size(1) > 0 && heads % r.size(1) == 0 : r.size(1) == heads;
@@ -78,7 +90,15 @@ void CheckRows(const State& state, const ConstView& rows, int64_t dim, bool keys
   }
 }
 
+// Kernels of a GPU read arrays of one type.
+void CheckTypes(const State& state, const ConstView& one, const ConstView& other) {
+  if (state.device().type == DeviceType::kCuda && one.type() != other.type())
+    Throw(ErrorCode::kInvalidData, kWho, "given arrays of {} and {} on {}, expected one type",
+          Name(one.type()), Name(other.type()), Name(state.device()));
+}
+
 void CheckKeys(const State& state, const ConstView& k, const ConstView& v) {
+  CheckTypes(state, k, v);
   CheckRows(state, k, state.plan.dim(), true, "k");
   CheckRows(state, v, state.value_dim, true, "v");
   if (k.AsRank4().size(1) != v.AsRank4().size(1) || k.AsRank4().size(2) != v.AsRank4().size(2)) {
@@ -93,15 +113,15 @@ void CheckRoom(const State& state, int64_t tokens) {
           "given {} tokens behind position {}, expected at most 2^53", tokens, state.end);
 }
 
-// The decays of new tokens as problems hold them; empty if the state forgets nothing.
-Tensor CheckDecays(const State& state, const ConstView& log_decay,
-                   const kernels::AttentionProblem& problem) {
-  const bool given = log_decay.data() != nullptr;
+// The mask and the decays of new tokens, which the problem then points to.
+attention::TokenMarks CheckMarks(const State& state, const TokenOptions& options,
+                                 const Context& context, kernels::AttentionProblem& problem) {
+  const bool given = options.log_decay.data() != nullptr;
   if (given != state.forgets)
     Throw(ErrorCode::kInvalidOption, "log_decay", "{}",
           given ? "given to a state that forgets nothing"
                 : "not given to a state that forgets, expected one number per token");
-  return given ? attention::ExpandLogDecay(log_decay, problem) : Tensor();
+  return {options.key_mask, options.log_decay, context, problem};
 }
 
 // [.., L, d] → [.., L].
@@ -122,17 +142,19 @@ View AsGroups(Tensor& tensor, int64_t groups, int64_t length, int64_t columns) {
 // while their difference is not.
 void ExplainCentred(const State& state, const kernels::AttentionProblem& problem) {
   if (state.key_mean.empty() || problem.k.empty()) return;
-  const double mean = LargestAbsolute(state.key_mean);
+  const HostCopy means(state.key_mean), all_keys(problem.k), mask(problem.mask);
+  const double mean = LargestAbsolute(means.view());
   const auto d = static_cast<double>(problem.dim);
   if (state.scale * mean * mean * d > kernels::kLargestNorm)
     Throw(ErrorCode::kInvalidData, kWho, "given a key mean up to {:.3g}, which is out of range",
           mean);
   for (int64_t group = 0; group < problem.Groups(); ++group) {
-    const ConstView keys = problem.OfKeys(problem.k, group);
-    const float* mask = problem.Mask(group);
-    const double* m = state.Heads().KeyMean(problem, group);
+    const ConstView keys = problem.OfKeys(all_keys.view(), group);
+    const float* exists =
+        mask.view().empty() ? nullptr : problem.OfKeys(mask.view(), group).Data<float>();
+    const double* m = means.view().At(0).At(problem.Head(group)).Data<double>();
     for (int64_t row = 0; row < keys.size(0); ++row) {
-      if (mask != nullptr && mask[row] == 0) continue;
+      if (exists != nullptr && exists[row] == 0) continue;
       double square = 0;
       for (int64_t i = 0; i < keys.size(1); ++i)
         square += std::pow(ElementAt(keys, row, i) - m[i], 2);
@@ -183,6 +205,7 @@ AttentionState::AttentionState(const FeaturePlan& plan, const StateOptions& opti
     impl_->key_mean = attention::FrozenMean(options.key_mean, plan.heads(), plan.dim());
   }
   impl_->states = kernels::StateTensors(impl_->Groups(), plan.width(), options.value_dim);
+  if (options.device != Device{}) *impl_ = impl_->To(options.device);
 }
 
 AttentionState::AttentionState(std::unique_ptr<State> impl) : impl_(std::move(impl)) {}
@@ -190,16 +213,9 @@ AttentionState::~AttentionState() = default;
 AttentionState::AttentionState(AttentionState&&) noexcept = default;
 AttentionState& AttentionState::operator=(AttentionState&&) noexcept = default;
 
-AttentionState AttentionState::Clone() const {
-  return AttentionState(std::make_unique<State>(State{.plan = impl_->plan,
-                                                      .batch = impl_->batch,
-                                                      .value_dim = impl_->value_dim,
-                                                      .scale = impl_->scale,
-                                                      .key_mean = impl_->key_mean.Clone(),
-                                                      .states = impl_->states.Clone(),
-                                                      .begin = impl_->begin,
-                                                      .end = impl_->end,
-                                                      .forgets = impl_->forgets}));
+AttentionState AttentionState::Clone() const { return To(device()); }
+AttentionState AttentionState::To(const Device& where) const {
+  return AttentionState(std::make_unique<State>(impl_->To(where)));
 }
 
 const FeaturePlan& AttentionState::plan() const { return impl_->plan; }
@@ -209,9 +225,11 @@ double AttentionState::scale() const { return impl_->scale; }
 int64_t AttentionState::begin() const { return impl_->begin; }
 int64_t AttentionState::end() const { return impl_->end; }
 bool AttentionState::forgets() const { return impl_->forgets; }
+Device AttentionState::device() const { return impl_->device(); }
 
 int64_t AttentionState::tokens() const {
-  const double* tokens = impl_->states.views().tokens.Data<double>();
+  const HostCopy counts(impl_->states.views().tokens);
+  const double* tokens = counts.view().Data<double>();
   return static_cast<int64_t>(*std::max_element(tokens, tokens + impl_->Groups()));
 }
 
@@ -220,13 +238,10 @@ int64_t AttentionState::Bytes() const { return impl_->states.Bytes(); }
 void AttentionState::Append(ConstView k, ConstView v, const Context& context,
                             const TokenOptions& options) {
   CheckKeys(*impl_, k, v);
+  attention::CheckContext(device(), context, kWho);
   kernels::AttentionProblem problem = impl_->Problem({}, k, v);
   CheckRoom(*impl_, problem.key_length);
-  Tensor own_mask;
-  problem.mask = attention::ExpandMask(options.key_mask, impl_->batch, problem.kv_heads,
-                                       problem.key_length, own_mask);
-  const Tensor log_decay = CheckDecays(*impl_, options.log_decay, problem);
-  problem.log_decay = log_decay.view();
+  const attention::TokenMarks marks = CheckMarks(*impl_, options, context, problem);
   const Tally tally(context);
   kernels::CountUnusable(
       {.problem = problem, .key_mean = impl_->Heads().key_mean, .tally = tally.At()}, context);
@@ -241,7 +256,8 @@ void AttentionState::Append(ConstView k, ConstView v, const Context& context,
 
 Tensor AttentionState::Attend(ConstView q, const Context& context, AttentionReport* report) const {
   CheckRows(*impl_, q, impl_->plan.dim(), false, "q");
-  Tensor out(q.shape().WithLast(impl_->value_dim));
+  attention::CheckContext(device(), context, kWho);
+  Tensor out(q.shape().WithLast(impl_->value_dim), DataType::kF32, device());
   const kernels::AttentionProblem problem = impl_->Problem(q, {}, {});
   const Tally tally(context);
   kernels::CountUnusable({.problem = problem, .key_mean = {}, .tally = tally.At()}, context);
@@ -260,7 +276,7 @@ Tensor AttentionState::Attend(ConstView q, const Context& context, AttentionRepo
 Tensor AttentionState::Continue(ConstView q, ConstView k, ConstView v, const Context& context,
                                 const TokenOptions& options, AttentionReport* report) {
   CheckRows(*impl_, q, impl_->plan.dim(), false, "q");
-  Tensor out(q.shape().WithLast(impl_->value_dim));
+  Tensor out(q.shape().WithLast(impl_->value_dim), DataType::kF32, device());
   ContinueInto({q, k, v}, context, out, options, report);
   return out;
 }
@@ -270,6 +286,8 @@ void AttentionState::ContinueInto(const AttentionInputs& inputs, const Context& 
   const ConstView &q = inputs.q, &k = inputs.k, &v = inputs.v;
   CheckRows(*impl_, q, impl_->plan.dim(), false, "q");
   CheckKeys(*impl_, k, v);
+  CheckTypes(*impl_, q, k);
+  attention::CheckContext(device(), context, kWho);
   const int64_t length = q.AsRank4().size(2);
   if (k.AsRank4().size(2) != length) {
     Throw(ErrorCode::kInvalidData, kWho, "given {} queries and {} keys, expected the same number",
@@ -277,19 +295,19 @@ void AttentionState::ContinueInto(const AttentionInputs& inputs, const Context& 
   }
   CheckRoom(*impl_, length);
   kernels::AttentionProblem problem = impl_->Problem(q, k, v);
-  Tensor own_mask;
-  problem.mask =
-      attention::ExpandMask(options.key_mask, impl_->batch, problem.kv_heads, length, own_mask);
-  const Tensor log_decay = CheckDecays(*impl_, options.log_decay, problem);
-  attention::CheckOutputs(kWho, {{"out", out, q.shape().WithLast(impl_->value_dim)}},
+  const attention::TokenMarks marks = CheckMarks(*impl_, options, context, problem);
+  const bool on_gpu = device().type == DeviceType::kCuda;
+  attention::CheckOutputs(kWho,
+                          {{"out", out, q.shape().WithLast(impl_->value_dim),
+                            on_gpu ? std::optional(q.type()) : std::nullopt}},
                           {{"q", q},
                            {"k", k},
                            {"v", v},
                            {"key_mask", options.key_mask},
                            {"log_decay", options.log_decay}},
-                          /*reference=*/false);
+                          {DataType::kF32, device()});
   const Tally tally(context);
-  impl_->Continue(inputs, problem.mask, log_decay.view(), out, tally.At(), context);
+  impl_->Continue(inputs, problem.mask, problem.log_decay, out, tally.At(), context);
   const AttentionReport result = ReadTally(tally, *impl_, problem);
   impl_->end += length;
   if (report != nullptr) *report = result;
@@ -297,10 +315,11 @@ void AttentionState::ContinueInto(const AttentionInputs& inputs, const Context& 
 
 AttentionState::Parts AttentionState::Read(ConstView q, const Context& context) const {
   CheckRows(*impl_, q, impl_->plan.dim(), false, "q");
+  attention::CheckContext(device(), context, kWho);
   const Shape rows_shape = WithoutLast(q.shape());
-  Parts parts{Tensor(rows_shape, DataType::kF64),
-              Tensor(q.shape().WithLast(impl_->value_dim), DataType::kF64),
-              Tensor(rows_shape, DataType::kF64)};
+  Parts parts{Tensor(rows_shape, DataType::kF64, device()),
+              Tensor(q.shape().WithLast(impl_->value_dim), DataType::kF64, device()),
+              Tensor(rows_shape, DataType::kF64, device())};
   const kernels::AttentionProblem problem = impl_->Problem(q, {}, {});
   const int64_t groups = problem.Groups(), length = problem.query_length;
   const Tally tally(context);
@@ -320,23 +339,29 @@ AttentionState::Parts AttentionState::Read(ConstView q, const Context& context) 
   return parts;
 }
 
-void AttentionState::Merge(const AttentionState& later) {
-  const State &a = *impl_, &b = *later.impl_;
+namespace {
+
+bool SameNumbers(const Tensor& a, const Tensor& b) {
+  if (a.empty() || b.empty()) return a.empty() == b.empty();
+  const HostCopy one(a), other(b);
+  const auto count = static_cast<size_t>(a.shape().Elements());
+  return std::ranges::equal(std::span(one.view().Data<double>(), count),
+                            std::span(other.view().Data<double>(), count));
+}
+
+// Throws unless the tokens of b can follow those of a.
+void CheckMerge(const State& a, const State& b) {
   const auto refuse = [](std::string_view what) {
     Throw(ErrorCode::kInvalidData, kWho, "cannot merge these states: {} differs", what);
   };
+  if (a.device() != b.device()) refuse("the device");
   if (a.plan.map().name != b.plan.map().name) refuse("the map");
   if (a.batch != b.batch || a.plan.heads() != b.plan.heads() || a.plan.dim() != b.plan.dim() ||
       a.value_dim != b.value_dim || a.plan.features() != b.plan.features()) {
     refuse("the size");
   }
   if (a.scale != b.scale) refuse("the scale");
-  const auto numbers = [](const Tensor& tensor) {
-    return tensor.empty()
-               ? std::span<const double>()
-               : std::span(tensor.Data<double>(), static_cast<size_t>(tensor.shape().Elements()));
-  };
-  if (!std::ranges::equal(numbers(a.key_mean), numbers(b.key_mean))) refuse("the key mean");
+  if (!SameNumbers(a.key_mean, b.key_mean)) refuse("the key mean");
   const kernels::FeatureConstants &mine = features::ConstantsOf(a.plan),
                                   &theirs = features::ConstantsOf(b.plan);
   for (int64_t head = 0; head < a.plan.heads(); ++head) {
@@ -352,9 +377,27 @@ void AttentionState::Merge(const AttentionState& later) {
           "states that forget must follow each other",
           a.end, b.begin);
   CheckRoom(a, b.end - b.begin);
-  for (int64_t group = 0; group < a.Groups(); ++group)
-    kernels::MergeInto(b.states.views().At(group), a.states.views().At(group));
-  impl_->end += b.end - b.begin;
+}
+
+}  // namespace
+
+void AttentionState::Merge(const AttentionState& later, const Context& context) {
+  CheckMerge(*impl_, *later.impl_);
+  attention::CheckContext(device(), context, kWho);
+  kernels::MergeStates({.later = later.impl_->states.views(), .states = impl_->states.views()},
+                       context);
+  context.Wait();  // other contexts may read the state from now on
+  impl_->end += later.end() - later.begin();
+}
+
+void AttentionState::Merge(const AttentionState& later) {
+  if (device() != Device{})
+    Throw(ErrorCode::kInvalidOption, kWho, "given states on {} to merge, expected a context there",
+          Name(device()));
+  CheckMerge(*impl_, *later.impl_);
+  for (int64_t group = 0; group < impl_->Groups(); ++group)
+    kernels::MergeInto(later.impl_->states.views().At(group), impl_->states.views().At(group));
+  impl_->end += later.end() - later.begin();
 }
 
 }  // namespace favor

@@ -16,12 +16,14 @@ struct State {
   int64_t batch = 1;
   int64_t value_dim = 0;
   double scale = 1;
-  Tensor key_mean;               // f64 [1, heads, d]; empty: keys are not centred
+  Tensor key_mean;               // f64 [1, heads, d] like states; empty: keys are not centred
   kernels::StateTensors states;  // [batch · heads]
   int64_t begin = 0, end = 0;    // positions of its tokens
   bool forgets = false;          // tokens come with decays
 
   int64_t Groups() const { return batch * plan.heads(); }
+  Device device() const { return states.views().tokens.device(); }
+  State To(const Device& where) const;  // a copy
 
   // The problem of a call on this state, with checked arrays: queries, keys and values, or only one
   // side.

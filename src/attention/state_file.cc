@@ -2,10 +2,11 @@
 //   format "favor.state", version "1" ("2" if the state forgets), map, epsilon, scale, begin, end
 // and the tensors omega F64 [heads or 1, m, d], oprf_a F64 [heads or 1], those of state_numbers.h
 // and, if keys are centred, key_mean F64 [H, d]. Maps that take a width have the metadata
-// local_width and local_smoothing, and those with a mask 2m rows of ω. Maps without ω have the
-// metadata dim instead, and maps that take a polynomial also coefficients, features and rotate, and
-// what they drew as the tensor table F64 [heads or 1, numbers] (features/polynomial_tables.h).
-// Files of earlier versions have no begin and end: their tokens begin at 0.
+// local_width and local_smoothing, and those with a mask 2m rows of ω. An ω that was rounded to
+// bf16 has the metadata omega_type. Maps without ω have the metadata dim instead, and maps that
+// take a polynomial also coefficients, features and rotate, and what they drew as the tensor table
+// F64 [heads or 1, numbers] (features/polynomial_tables.h). Files of earlier versions have no begin
+// and end: their tokens begin at 0.
 #include <fmt/ranges.h>
 
 #include <charconv>
@@ -16,6 +17,7 @@
 #include "attention/state_data.h"
 #include "attention/state_numbers.h"
 #include "core/error_text.h"
+#include "core/host_copy.h"
 #include "core/split.h"
 #include "features/polynomial_tables.h"
 #include "io/input_file.h"
@@ -127,6 +129,8 @@ void AttentionState::Save(const std::string& path) const {
     }
     file.Add("omega", {constants.entries(), constants.omega_rows(), plan.dim()}, std::move(omega));
     file.Add("oprf_a", {constants.entries()}, std::move(oprf_a));
+    if (plan.options().omega_type != OmegaType::kF32)
+      file.metadata["omega_type"] = Name(plan.options().omega_type);
     if (plan.map().takes_width) {
       file.metadata["local_width"] = fmt::format("{}", plan.options().local_width);
       file.metadata["local_smoothing"] = fmt::format("{}", plan.options().local_smoothing);
@@ -137,7 +141,8 @@ void AttentionState::Save(const std::string& path) const {
   }
   attention::StoreState(state, "", file);
   if (!state.key_mean.empty()) {
-    const auto* mean = state.key_mean.Data<double>();
+    const HostCopy copy(state.key_mean);
+    const auto* mean = copy.view().Data<double>();
     file.Add("key_mean", {plan.heads(), plan.dim()},
              std::vector<double>(mean, mean + state.key_mean.shape().Elements()));
   }
@@ -186,6 +191,8 @@ FeaturePlan ReadPlan(const Reader& read, int64_t heads) {
   if (drawn != 1 && drawn != heads)
     read.Fail(fmt::format("has {} matrices ω for {} heads", drawn, heads));
   const auto omega = read.Values("omega", shape), oprf_a = read.Values("oprf_a", {drawn});
+  if (read.HasText("omega_type"))
+    options.omega_type = Named<OmegaType>(read.Text("omega_type"), "omega_type");
   if (map != nullptr && map->traits->info.default_epsilon)
     options.kernel_epsilon = read.Number("epsilon");
   if (map != nullptr && map->traits->info.takes_a) options.oprf_a = oprf_a;

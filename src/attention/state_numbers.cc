@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "core/error_text.h"
+#include "core/host_copy.h"
 
 namespace favor::attention {
 namespace {
 
 std::vector<double> Values(const View& numbers) {
-  const auto* data = numbers.Data<double>();
+  const HostCopy copy(numbers);
+  const auto* data = copy.view().Data<double>();
   return {data, data + numbers.shape().Elements()};
 }
 

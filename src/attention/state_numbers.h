@@ -14,8 +14,8 @@ namespace favor::attention {
 // Adds the tensors to the file; their names begin with `prefix`.
 void StoreState(const State& state, const std::string& prefix, io::Safetensors& file);
 
-// Reads the tensors into a state of the same sizes. Throws kInvalidData for tensors of another
-// shape and numbers that no state can have; `who` names the file.
+// Reads the tensors into a state of the same sizes on the CPU. Throws kInvalidData for tensors of
+// another shape and numbers that no state can have; `who` names the file.
 void LoadState(const io::Safetensors& file, const std::string& prefix, const std::string& who,
                State& state);
 

@@ -35,7 +35,8 @@ struct Trace {
   std::vector<int64_t> kind_options;
   uint64_t mask_hash = 0, decay_hash = 0;
 
-  Tensor log_sum;  // f64 [batch · heads, query length]; see kernels::AttentionArguments
+  // f64 (f32 on a GPU) [batch · heads, query length]; see kernels::AttentionArguments.
+  Tensor log_sum;
   std::unique_ptr<const KindTrace> own;
 
   int64_t Bytes() const { return log_sum.Bytes() + (own == nullptr ? 0 : own->Bytes()); }

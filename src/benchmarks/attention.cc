@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "attention/kind.h"
+#include "benchmarks/gpu_attention.h"
 #include "benchmarks/peak_memory.h"
 #include "benchmarks/random_tensor.h"
 #include "benchmarks/sgemm.h"
+#include "core/device.h"
 #include "core/progress.h"
 #include "core/stopwatch.h"
 #include "favor/attention.h"
@@ -65,7 +67,7 @@ struct Timed {
   double spent = 0;
 };
 
-std::vector<Timed> RowsOfLength(const AttentionBenchOptions& options, int64_t length,
+std::vector<Timed> RowsOfLength(const AttentionBenchOptions& options, int64_t length, bool on_gpu,
                                 uint64_t seed) {
   std::vector<Timed> rows;
   const auto add = [&](AttentionMeasurement row) -> Timed& {
@@ -93,7 +95,9 @@ std::vector<Timed> RowsOfLength(const AttentionBenchOptions& options, int64_t le
   }
   for (const AttentionKindInfo& kind : AttentionKinds()) {
     if (options.window < 0 ||
-        std::ranges::find(kind.options, "window", &AttentionOptionInfo::name) == kind.options.end())
+        std::ranges::find(kind.options, "window", &AttentionOptionInfo::name) ==
+            kind.options.end() ||
+        (on_gpu && !attention::FindKind(kind.name).RunsOnGpu()))
       continue;
     const std::optional<FeaturePlan> plan = rows.front().options.plan;
     Timed& timed = add({.windowed = std::string(kind.name)});
@@ -142,45 +146,85 @@ std::optional<double> FittedExponent(const std::vector<std::pair<double, double>
   return (n * xy - x * y) / spread;
 }
 
+namespace {
+
+// Times the rows of one length on the CPU, in turns with the yardstick.
+void TimeOnCpu(const AttentionBenchOptions& options, int64_t length, std::vector<Timed>& rows,
+               Yardstick& sgemm, const Context& context) {
+  BenchCall call(options, length, context.seed());
+  for (Timed& timed : rows) {
+    // Also warms caches and pages. A fresh context, so that its scratch memory counts.
+    const Context fresh({.threads = context.threads(), .seed = context.seed()});
+    timed.row.extra_bytes = PeakExtraBytes([&] { call.Run(timed.options, fresh); });
+  }
+  for (int64_t round = 0; round < options.rounds; ++round) {
+    // The sgemm and the rows take turns, so that what disturbs one disturbs the other.
+    sgemm.Measure();
+    for (Timed& timed : rows) {
+      if (timed.spent > kSecondsOfRow) continue;
+      const double seconds = LeastSeconds(1, [&] { call.Run(timed.options, context); });
+      timed.spent += seconds;
+      timed.row.seconds = std::min(timed.row.seconds, seconds);
+    }
+  }
+}
+
+void TimeOnGpu(const AttentionBenchOptions& options, int64_t length, std::vector<Timed>& rows,
+               const Context& context) {
+  GpuAttention arrays(options, length, context);
+  for (Timed& timed : rows) timed.row.seconds = arrays.Seconds(timed.options, options.rounds);
+}
+
+// What one call computes and moves.
+void Count(const AttentionBenchOptions& options, int64_t length, Timed& timed) {
+  const attention::Kind& kind = attention::FindKind(timed.options.attention);
+  const attention::CacheShape shape{.batch = options.batch,
+                                    .heads = options.heads,
+                                    .kv_heads = options.heads,
+                                    .dim = options.dim,
+                                    .value_dim = options.ValueDim()};
+  AttentionMeasurement& row = timed.row;
+  row.gflops = kind.Flops(shape, length, timed.options, options.backward) / row.seconds / 1e9;
+  row.exponentials = kind.Exponentials(shape, length, timed.options, options.backward);
+  // Forward q, k, v and the output; backward all of them again with the gradient of the output, and
+  // three gradients.
+  const auto rows = static_cast<double>(options.batch * options.heads * length),
+             dim = static_cast<double>(options.dim),
+             value_dim = static_cast<double>(options.ValueDim());
+  const double elements =
+      2 * dim + 2 * value_dim + (options.backward ? 4 * dim + 4 * value_dim : 0);
+  row.bytes = rows * elements * static_cast<double>(ItemBytes(options.type));
+}
+
+}  // namespace
+
 AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Context& context) {
   AttentionBench bench{.options = options, .threads = context.threads()};
-  Yardstick sgemm(context);
-  Progress progress("bench", static_cast<int64_t>(options.lengths.size()) * options.rounds,
-                    options.quiet);
+  const bool on_gpu = context.device().type == DeviceType::kCuda;
+  std::optional<Yardstick> sgemm;
+  if (on_gpu) {
+    bench.gpu = ListGpus()[static_cast<size_t>(context.device().index)].name;
+    bench.copy_rate = GpuCopyRate(options.rounds, context);
+  } else {
+    sgemm.emplace(context);
+  }
+  Progress progress("bench", static_cast<int64_t>(options.lengths.size()), options.quiet);
   int64_t done = 0;
   std::sort(bench.options.lengths.begin(), bench.options.lengths.end());
   for (const int64_t length : bench.options.lengths) {
-    BenchCall call(options, length, context.seed());
-    std::vector<Timed> rows = RowsOfLength(options, length, context.seed());
-    for (Timed& timed : rows) {
-      // Also warms caches and pages. A fresh context, so that its scratch memory counts.
-      const Context fresh({.threads = context.threads(), .seed = context.seed()});
-      timed.row.extra_bytes = PeakExtraBytes([&] { call.Run(timed.options, fresh); });
+    std::vector<Timed> rows = RowsOfLength(options, length, on_gpu, context.seed());
+    if (on_gpu) {
+      TimeOnGpu(options, length, rows, context);
+    } else {
+      TimeOnCpu(options, length, rows, *sgemm, context);
     }
-    for (int64_t round = 0; round < options.rounds; ++round) {
-      // The sgemm and the rows take turns, so that what disturbs one disturbs the other.
-      sgemm.Measure();
-      for (Timed& timed : rows) {
-        if (timed.spent > kSecondsOfRow) continue;
-        const double seconds = LeastSeconds(1, [&] { call.Run(timed.options, context); });
-        timed.spent += seconds;
-        timed.row.seconds = std::min(timed.row.seconds, seconds);
-      }
-      progress.Update(++done, fmt::format("L = {}", length));
-    }
+    progress.Update(++done, fmt::format("L = {}", length));
     for (Timed& timed : rows) {
-      const double flops = attention::FindKind(timed.options.attention)
-                               .Flops({.batch = options.batch,
-                                       .heads = options.heads,
-                                       .kv_heads = options.heads,
-                                       .dim = options.dim,
-                                       .value_dim = options.ValueDim()},
-                                      length, timed.options, options.backward);
-      timed.row.gflops = flops / timed.row.seconds / 1e9;
+      Count(options, length, timed);
       bench.rows.push_back(std::move(timed.row));
     }
   }
-  bench.sgemm_gflops = sgemm.gflops();
+  if (sgemm) bench.sgemm_gflops = sgemm->gflops();
   const auto times = [&](bool exact, const std::string& map, const std::string& projection) {
     std::vector<std::pair<double, double>> points;
     for (const AttentionMeasurement& row : bench.rows) {
@@ -204,40 +248,75 @@ AttentionBench RunAttentionBench(const AttentionBenchOptions& options, const Con
   return bench;
 }
 
+namespace {
+
+// "3.21", or "" if there is no exact attention of the same length.
+std::string RatioToExact(const AttentionBench& bench, const AttentionMeasurement& row) {
+  if (row.exact || !row.windowed.empty()) return "";
+  for (const AttentionMeasurement& other : bench.rows) {
+    if (other.exact && other.length == row.length)
+      return fmt::format("{:.2f}", other.seconds / row.seconds);
+  }
+  return "";
+}
+
+std::string NameOf(const AttentionBench& bench, const AttentionMeasurement& row) {
+  if (!row.windowed.empty()) return fmt::format("{}, {}", row.windowed, bench.options.window);
+  if (row.exact) return "exact";
+  return FindMap(row.map).has_omega ? fmt::format("{}, {}", row.map, row.projection)
+                                    : fmt::format("{}, m = {}", row.map, row.features);
+}
+
+std::vector<std::string> CpuColumns(const AttentionBench& bench, const AttentionMeasurement& row) {
+  return {
+      fmt::format("{:.1f}", row.gflops), ShareText(row.gflops, bench.sgemm_gflops),
+      row.extra_bytes ? fmt::format("{:.1f}", static_cast<double>(*row.extra_bytes) / 1e6) : "—"};
+}
+
+std::vector<std::string> GpuColumns(const AttentionBench& bench, const AttentionMeasurement& row) {
+  const auto tokens = static_cast<double>(row.length * bench.options.batch);
+  return {fmt::format("{:.1f}", row.gflops / 1e3),
+          fmt::format("{:.3g}", row.gflops * 1e9 * row.seconds / tokens),
+          fmt::format("{:.0f}", row.bytes / tokens),
+          fmt::format("{:.3g}", row.exponentials / tokens),
+          fmt::format("{:.0f} %", 100 * row.bytes / row.seconds / *bench.copy_rate)};
+}
+
+}  // namespace
+
 reports::Table AttentionBench::ToTable() const {
+  const bool on_gpu = !gpu.empty();
   reports::Table table{
       .title = fmt::format(
-          "{} attention, {}, batch {}, {} heads, d = {}{}, m = {}, {} threads",
+          "{} attention, {}, batch {}, {} heads, d = {}{}, m = {}, {}",
           options.causal ? "Causal" : "Bidirectional",
           options.backward ? "forward and backward" : "forward", options.batch, options.heads,
           options.dim,
           options.value_dim == 0 ? "" : fmt::format(", values of dim {}", options.value_dim),
-          options.features, threads),
-      .caption =
-          fmt::format("{} Shortest of {} times; tokens are positions of a sequence, all heads.",
-                      YardstickText(sgemm_gflops), options.rounds),
-      .columns = {"length", "attention", "ms", "tokens/s", "GFLOP/s", "of sgemm", "extra MB",
-                  "exact/linear"},
+          options.features,
+          on_gpu ? fmt::format("{}", Name(options.type)) : fmt::format("{} threads", threads)),
+      .caption = on_gpu ? fmt::format("{} Median of {} times of the kernels alone; tokens are "
+                                      "positions of a sequence, all heads.",
+                                      CopyText(gpu, *copy_rate), GpuSamples(options.rounds))
+                        : fmt::format("{} Shortest of {} times; tokens are positions of a "
+                                      "sequence, all heads.",
+                                      YardstickText(sgemm_gflops), options.rounds),
+      .columns = {"length", "attention", "ms", "tokens/s"},
       .rows = {}};
+  const std::vector<std::string> more =
+      on_gpu ? std::vector<std::string>{"TFLOP/s", "flop/token", "bytes/token", "exp/token",
+                                        "of a copy"}
+             : std::vector<std::string>{"GFLOP/s", "of sgemm", "extra MB"};
+  table.columns.insert(table.columns.end(), more.begin(), more.end());
+  table.columns.emplace_back("exact/linear");
   for (const AttentionMeasurement& row : rows) {
-    std::string ratio;
-    if (!row.exact && row.windowed.empty()) {
-      for (const AttentionMeasurement& other : rows) {
-        if (other.exact && other.length == row.length)
-          ratio = fmt::format("{:.2f}", other.seconds / row.seconds);
-      }
-    }
-    table.rows.push_back(
-        {std::to_string(row.length),
-         !row.windowed.empty()        ? fmt::format("{}, {}", row.windowed, options.window)
-         : row.exact                  ? "exact"
-         : FindMap(row.map).has_omega ? fmt::format("{}, {}", row.map, row.projection)
-                                      : fmt::format("{}, m = {}", row.map, row.features),
-         fmt::format("{:.3f}", 1e3 * row.seconds),
-         fmt::format("{:.3g}", static_cast<double>(row.length * options.batch) / row.seconds),
-         fmt::format("{:.1f}", row.gflops), ShareText(row.gflops, sgemm_gflops),
-         row.extra_bytes ? fmt::format("{:.1f}", static_cast<double>(*row.extra_bytes) / 1e6) : "—",
-         ratio});
+    std::vector<std::string> cells = {
+        std::to_string(row.length), NameOf(*this, row), fmt::format("{:.3f}", 1e3 * row.seconds),
+        fmt::format("{:.3g}", static_cast<double>(row.length * options.batch) / row.seconds)};
+    for (std::string cell : on_gpu ? GpuColumns(*this, row) : CpuColumns(*this, row))
+      cells.push_back(std::move(cell));
+    cells.push_back(RatioToExact(*this, row));
+    table.rows.push_back(std::move(cells));
   }
   return table;
 }

@@ -23,8 +23,11 @@ struct AttentionBenchOptions {
   int64_t window = -1;          // ≥ 0: kinds with a window are timed too, with the first map
   int64_t exact_up_to = 16384;  // the longest sequence of exact attention
   double deviation = 0.5;       // standard deviation of queries and keys
-  int64_t rounds = 5;           // how often everything is timed; the shortest time counts
-  bool quiet = false;           // no progress on stderr
+  // How often everything is timed. On the CPU the shortest time counts; on a GPU the median of five
+  // times as many.
+  int64_t rounds = 5;
+  DataType type = DataType::kF32;  // of the arrays; on a GPU only another
+  bool quiet = false;              // no progress on stderr
 
   int64_t ValueDim() const { return value_dim == 0 ? dim : value_dim; }
 };
@@ -37,7 +40,11 @@ struct AttentionMeasurement {
   int64_t features;  // m; 0 for exact attention
   double seconds;    // forward, or forward and backward together
   double gflops;
-  std::optional<int64_t> extra_bytes;  // peak memory beyond inputs, outputs and gradients
+  // Peak memory beyond inputs, outputs and gradients; on the CPU only.
+  std::optional<int64_t> extra_bytes = {};
+  // Of one call: bytes of its arrays, each read or written once by each pass that needs it, and
+  // exponentials.
+  double bytes = 0, exponentials = 0;
 };
 
 // One way to compute linear attention, over all lengths.
@@ -54,7 +61,9 @@ struct AttentionBenchLine {
 struct AttentionBench {
   AttentionBenchOptions options;
   int threads = 0;
-  std::optional<double> sgemm_gflops;  // the yardstick; empty without oneDNN
+  std::optional<double> sgemm_gflops;  // the yardstick on the CPU; empty without oneDNN
+  std::string gpu = {};                // its name, if it ran on one
+  std::optional<double> copy_rate;     // bytes that a copy on the GPU reads and writes per second
   std::vector<AttentionMeasurement> rows;
   std::vector<AttentionBenchLine> lines;
 

@@ -1,17 +1,21 @@
-// --threads and --seed.
+// --threads, --seed and --device.
 #ifndef FAVOR_CLI_CONTEXT_OPTIONS_H_
 #define FAVOR_CLI_CONTEXT_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "cli/options.h"
 #include "favor/context.h"
+#include "favor/tensor.h"
 
 namespace favor::cli {
 
 struct ContextArguments {
   int64_t threads = 0;  // 0: all cores
   int64_t seed = 0;
+  Device device;
 
   void AddThreads(Options& options) {
     options
@@ -24,10 +28,23 @@ struct ContextArguments {
     options.Integer("--seed", {0, INT64_MAX}, seed, "Seed of every random draw");
   }
 
+  // --device cpu, cuda or cuda:N. If `reference` is not null, also reference: the CPU, and true
+  // there.
+  Option& AddDevice(Options& options, bool* reference = nullptr);
+
   Context Make() const {
-    return Context({.threads = static_cast<int>(threads), .seed = static_cast<uint64_t>(seed)});
+    return Context({.threads = static_cast<int>(threads),
+                    .seed = static_cast<uint64_t>(seed),
+                    .device = device});
   }
 };
+
+// --type: f32, f16 or bf16.
+Option& AddType(Options& options, std::optional<DataType>& type, const std::string& help);
+
+// Rows of a file as operations on the device take them: converted to `type`, which on a GPU is
+// that of the file unless it is given, and f32 in place of f64.
+Tensor RowsOn(const Device& device, Tensor rows, std::optional<DataType> type = std::nullopt);
 
 }  // namespace favor::cli
 

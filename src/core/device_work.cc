@@ -1,5 +1,7 @@
 #include "core/device_work.h"
 
+#include <utility>
+
 #include "core/runtime.h"
 
 namespace favor {
@@ -16,6 +18,26 @@ void* internal::TakeDeviceScratch(const Context& context, int64_t bytes) {
 
 void internal::GiveBackDeviceScratch(const Context& context, void* memory) noexcept {
   GiveBack(memory, Inside(context).stream);
+}
+
+WorkMemory::WorkMemory(const Context& context, int64_t bytes) : context_(context) {
+  if (context.device().type == DeviceType::kCpu) {
+    on_cpu_ = AllocateOn(Device{}, bytes);
+  } else {
+    on_gpu_ = static_cast<std::byte*>(internal::TakeDeviceScratch(context, bytes));
+  }
+}
+
+WorkMemory::~WorkMemory() {
+  if (on_gpu_ != nullptr) internal::GiveBackDeviceScratch(context_, on_gpu_);
+}
+
+Tensor SendTensor(Tensor host, const Context& context) {
+  if (context.device().type == DeviceType::kCpu || host.empty()) return host;
+  Tensor there(host.shape(), host.type(), context.device());
+  SendTo(there.view().data(), std::as_const(host).view().data(), host.Bytes(), context.device(),
+         internal::Inside(context).stream);
+  return there;
 }
 
 }  // namespace favor

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "favor/context.h"
+#include "favor/tensor.h"
 
 namespace favor {
 
@@ -37,6 +38,41 @@ class DeviceScratch {
   const Context& context_;
   T* data_;
 };
+
+// Memory on the context's device, contents undefined, for work that is queued during the life of
+// this object: on a GPU scratch memory, so that nothing waits.
+class WorkMemory {
+ public:
+  WorkMemory(const Context& context, int64_t bytes);
+  ~WorkMemory();
+  WorkMemory(const WorkMemory&) = delete;
+  WorkMemory& operator=(const WorkMemory&) = delete;
+
+  std::byte* data() const { return on_gpu_ != nullptr ? on_gpu_ : on_cpu_.get(); }
+
+ private:
+  const Context& context_;
+  internal::Memory on_cpu_;
+  std::byte* on_gpu_ = nullptr;
+};
+
+// An array in such memory.
+class WorkArray {
+ public:
+  WorkArray(const Context& context, const Shape& shape, DataType type)
+      : memory_(context, shape.Elements() * ItemBytes(type)),
+        view_(memory_.data(), type, shape, RowMajorStrides(shape), context.device()) {}
+
+  const View& view() const { return view_; }
+
+ private:
+  WorkMemory memory_;
+  View view_;
+};
+
+// A tensor of the CPU for work that is queued in the context: itself, or a copy on its GPU. Nothing
+// waits, and `host` is not read again.
+Tensor SendTensor(Tensor host, const Context& context);
 
 }  // namespace favor
 

@@ -14,22 +14,22 @@ constexpr auto kEntryBytes = static_cast<int64_t>(sizeof(TallyEntry));
 }  // namespace
 
 Tally::Tally(const Context& context, int64_t entries)
-    : context_(context),
-      entries_(entries),
-      memory_(AllocateOn(context.device(), entries * kEntryBytes)) {}
+    : context_(context), entries_(entries), memory_(context, entries * kEntryBytes) {
+  Clear();
+}
 
 TallyEntry* Tally::At(int64_t index) const {
-  return reinterpret_cast<TallyEntry*>(memory_.get()) + index;
+  return reinterpret_cast<TallyEntry*>(memory_.data()) + index;
 }
 
 void Tally::Clear() {
-  ZeroBytes(memory_.get(), entries_ * kEntryBytes, context_.device(),
+  ZeroBytes(memory_.data(), entries_ * kEntryBytes, context_.device(),
             internal::Inside(context_).stream);
 }
 
 std::vector<TallyEntry> Tally::Read() const {
   std::vector<TallyEntry> entries(static_cast<size_t>(entries_));
-  ReadBack(entries.data(), memory_.get(), entries_ * kEntryBytes, context_.device(),
+  ReadBack(entries.data(), memory_.data(), entries_ * kEntryBytes, context_.device(),
            internal::Inside(context_).stream);
   return entries;
 }

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/device_work.h"
 #include "favor/context.h"
-#include "favor/tensor.h"
 
 namespace favor {
 
@@ -38,7 +38,7 @@ class Tally {
  private:
   const Context& context_;
   int64_t entries_;
-  internal::Memory memory_;
+  WorkMemory memory_;
 };
 
 }  // namespace favor

@@ -113,8 +113,14 @@ void FeatureExponentsBackward(const FeaturePlan& plan, ConstView x, ConstView gr
 
 Tensor Features(const FeaturePlan& plan, ConstView x, const Context& context, FeatureRole role) {
   const Shape shape = CheckedShape(plan, x.shape());
-  Tensor phi(shape, DataType::kF64), factors(shape, DataType::kF64);
+  const bool on_gpu = x.device().type == DeviceType::kCuda;
+  const DataType type = on_gpu ? DataType::kF32 : DataType::kF64;
+  Tensor phi(shape, type, x.device()), factors(shape, type, x.device());
   FeatureExponents(plan, x, context, phi, factors, role);
+  if (on_gpu) {
+    phi = phi.To(Device{}).To(DataType::kF64);
+    factors = factors.To(Device{}).To(DataType::kF64);
+  }
   double* values = phi.Data<double>();
   const double* g = factors.Data<double>();
   bool finite = true;

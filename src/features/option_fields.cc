@@ -35,6 +35,8 @@ std::vector<Field> OptionFields(FeatureOptions& o) {
        IntegerField{&o.features, 1, FeaturePlan::kMaxFeatures}},
       {"omega_norm", "Lengths of ω's rows; map: what the map needs", Choice(o.omega_norm)},
       {"shared_omega", "One ω for all heads", FlagField{&o.shared_omega}},
+      {"omega_type", "ω is rounded to this type; bf16 is faster on a GPU", Choice(o.omega_type),
+       /*sparse=*/true},
       {"kernel_epsilon", "Added to every feature of a generalized map, in place of the map's own",
        OptionalNumberField{&o.kernel_epsilon, 0, 1e6}},
       {"oprf_a", "The constant A < 1/8 of the map oprf, the same for queries and keys",

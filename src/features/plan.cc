@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error_text.h"
+#include "core/half.h"
 #include "features/local_frequencies.h"
 #include "features/polynomial_tables.h"
 #include "kernels/maps/local_gaussian.h"
@@ -101,6 +102,15 @@ double ChooseOprfA(const FeatureOptions& options, const MapTraits& traits, int64
   return a;
 }
 
+// ω as it was drawn or given, rounded to the type of the options. A product of factors is written
+// out; the identity of no projection is of any type.
+kernels::Omega Rounded(kernels::Omega omega, OmegaType type) {
+  if (type == OmegaType::kF32 || (!omega.IsDense() && omega.stages.empty())) return omega;
+  std::vector<double> rows = kernels::reference::DenseRows(omega);
+  for (double& value : rows) value = FromBF16(ToBF16(value));
+  return features::DenseOmega(omega.features, omega.dim, rows);
+}
+
 // Checks what does not depend on ω and makes the constants of a map with ω by make_omega(head,
 // norm).
 template <class MakeOmega>
@@ -115,7 +125,8 @@ std::shared_ptr<DrawnFeatures> Make(const FeatureOptions& options, int64_t heads
   std::vector<double> oprf_a;
   for (int64_t head = 0; head < (one_entry ? 1 : heads); ++head) {
     oprf_a.push_back(ChooseOprfA(options, traits, heads, head, dim));
-    if (head == 0 || !one_omega) omega.push_back(make_omega(head, norm));
+    if (head == 0 || !one_omega)
+      omega.push_back(Rounded(make_omega(head, norm), options.omega_type));
   }
   kernels::FeatureParts parts{.map = map,
                               .dim = dim,

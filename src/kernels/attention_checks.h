@@ -21,7 +21,7 @@ struct RangeArguments {
 struct DeltaArguments {
   const AttentionProblem& problem;
   ConstView out, grad_out;  // [batch, heads, query_length, value_dim]
-  View delta;               // f64 [batch · heads, query_length]
+  View delta;               // f64 (on a GPU f32) [batch · heads, query_length]
   TallyEntry* tally;
 };
 
@@ -36,22 +36,34 @@ void CountNotFinite(const FiniteArguments& a, const Context& context);
 void CountUnusable(const RangeArguments& a, const Context& context);
 void FindDeltas(const DeltaArguments& a, const Context& context);
 }  // namespace cpu
+namespace cuda {
+void CountNotFinite(const FiniteArguments& a, const Context& context);
+void CountUnusable(const RangeArguments& a, const Context& context);
+void FindDeltas(const DeltaArguments& a, const Context& context);
+}  // namespace cuda
 
 inline void CountUnusable(const RangeArguments& a, const Context& context) {
   const ConstView& any = a.problem.q.empty() ? a.problem.k : a.problem.q;
   RunOn<RangeArguments>(any.device(), /*reference=*/false,
-                        {.name = "attention", .reference = nullptr, .cpu = cpu::CountUnusable}, a,
-                        context);
+                        {.name = "attention",
+                         .reference = nullptr,
+                         .cpu = cpu::CountUnusable,
+                         .cuda = cuda::CountUnusable},
+                        a, context);
 }
 inline void CountNotFinite(const FiniteArguments& a, const Context& context) {
   RunOn<FiniteArguments>(a.array.device(), /*reference=*/false,
-                         {.name = "attention", .reference = nullptr, .cpu = cpu::CountNotFinite}, a,
-                         context);
+                         {.name = "attention",
+                          .reference = nullptr,
+                          .cpu = cpu::CountNotFinite,
+                          .cuda = cuda::CountNotFinite},
+                         a, context);
 }
 inline void FindDeltas(const DeltaArguments& a, const Context& context) {
-  RunOn<DeltaArguments>(a.delta.device(), /*reference=*/false,
-                        {.name = "attention", .reference = nullptr, .cpu = cpu::FindDeltas}, a,
-                        context);
+  RunOn<DeltaArguments>(
+      a.delta.device(), /*reference=*/false,
+      {.name = "attention", .reference = nullptr, .cpu = cpu::FindDeltas, .cuda = cuda::FindDeltas},
+      a, context);
 }
 
 }  // namespace favor::kernels

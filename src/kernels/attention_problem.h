@@ -82,7 +82,7 @@ struct SumParts {
 struct AttentionArguments {
   const AttentionProblem& problem;
   View out;      // [batch, heads, query_length, value_dim]
-  View log_sum;  // f64 [batch · heads, query_length]; none: not wanted
+  View log_sum;  // f64 (on a GPU f32) [batch · heads, query_length]; none: not wanted
   TallyEntry* tally;
   // If given, filled instead of `out` and log_sum, and no row is counted as empty or nonpositive.
   // The type of `out` still chooses the backend.
@@ -91,6 +91,7 @@ struct AttentionArguments {
   // CountUnusable does: while they are in the cache.
   bool checks_inputs = false;
 
+  // On the CPU only.
   double* LogSum(int64_t group) const {
     return log_sum.empty() ? nullptr : log_sum.At(group).Data<double>();
   }
@@ -101,7 +102,7 @@ struct AttentionGradients {
   const AttentionProblem& problem;
   ConstView out, grad_out;  // like `out` above
   ConstView log_sum;        // what the forward call gave
-  ConstView delta;          // f64 [batch · heads, query_length]: −dO·O, 0 if not normalised
+  ConstView delta;  // f64 (on a GPU f32) [batch · heads, query_length]: −dO·O, 0 if not normalised
   View grad_q, grad_k, grad_v;
   View grad_log_decay;  // [batch, heads, key_length]; none: nothing is forgotten
   TallyEntry* tally;

@@ -19,6 +19,14 @@ namespace cpu {
 void ExactAttention(const AttentionArguments& a, const Context& context);
 void ExactAttentionBackward(const AttentionGradients& a, const Context& context);
 }  // namespace cpu
+// Inputs are f32, f16 or bf16, all of one type, rows of up to 256 elements; results are f32 or of
+// that type; log_sum and delta are f32. Tensor cores take f16 and bf16 (without Hopper's, rows of
+// up to 128 elements) and multiply weights that were rounded to that type; otherwise arithmetic is
+// f32.
+namespace cuda {
+void ExactAttention(const AttentionArguments& a, const Context& context);
+void ExactAttentionBackward(const AttentionGradients& a, const Context& context);
+}  // namespace cuda
 
 // Floating-point operations of the products over `pairs` of a query and a key that it sees, per
 // group: q·k and P·v forward; with the backward pass also q·k again, dO·v, and the sums of the
@@ -32,13 +40,15 @@ inline double ExactFlops(int64_t groups, double pairs, int64_t dim, int64_t valu
 inline void ExactAttention(const AttentionArguments& a, const Context& context) {
   Run<AttentionArguments>({.name = "exact attention",
                            .reference = reference::ExactAttention,
-                           .cpu = cpu::ExactAttention},
+                           .cpu = cpu::ExactAttention,
+                           .cuda = cuda::ExactAttention},
                           a.out, a, context);
 }
 inline void ExactAttentionBackward(const AttentionGradients& a, const Context& context) {
   Run<AttentionGradients>({.name = "exact attention",
                            .reference = reference::ExactAttentionBackward,
-                           .cpu = cpu::ExactAttentionBackward},
+                           .cpu = cpu::ExactAttentionBackward,
+                           .cuda = cuda::ExactAttentionBackward},
                           a.grad_q, a, context);
 }
 

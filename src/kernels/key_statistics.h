@@ -26,15 +26,24 @@ namespace cpu {  // arrays of any type
 void FindKeyMeans(const KeyMeanArguments& a, const Context& context);
 void FindOprfA(const OprfArguments& a, const Context& context);
 }  // namespace cpu
+namespace cuda {
+void FindKeyMeans(const KeyMeanArguments& a, const Context& context);
+void FindOprfA(const OprfArguments& a, const Context& context);
+}  // namespace cuda
 
 inline void FindKeyMeans(const KeyMeanArguments& a, const Context& context) {
   RunOn<KeyMeanArguments>(a.mean.device(), /*reference=*/false,
-                          {.name = "key means", .reference = nullptr, .cpu = cpu::FindKeyMeans}, a,
-                          context);
+                          {.name = "key means",
+                           .reference = nullptr,
+                           .cpu = cpu::FindKeyMeans,
+                           .cuda = cuda::FindKeyMeans},
+                          a, context);
 }
 inline void FindOprfA(const OprfArguments& a, const Context& context) {
-  RunOn<OprfArguments>(a.oprf_a.device(), /*reference=*/false,
-                       {.name = "oprf", .reference = nullptr, .cpu = cpu::FindOprfA}, a, context);
+  RunOn<OprfArguments>(
+      a.oprf_a.device(), /*reference=*/false,
+      {.name = "oprf", .reference = nullptr, .cpu = cpu::FindOprfA, .cuda = cuda::FindOprfA}, a,
+      context);
 }
 
 }  // namespace favor::kernels

@@ -50,23 +50,31 @@ void LinearAttention(const LinearArguments& a, const Context& context);
 void LinearAppend(const LinearArguments& a, const Context& context);
 void LinearRead(const LinearArguments& a, const Context& context);
 }  // namespace cpu
+namespace cuda {  // in segments, in f32 with states merged in double; no windows
+void LinearAttention(const LinearArguments& a, const Context& context);
+void LinearAppend(const LinearArguments& a, const Context& context);
+void LinearRead(const LinearArguments& a, const Context& context);
+}  // namespace cuda
 
 inline void LinearAttention(const LinearArguments& a, const Context& context) {
   Run<LinearArguments>({.name = "linear attention",
                         .reference = reference::LinearAttention,
-                        .cpu = cpu::LinearAttention},
+                        .cpu = cpu::LinearAttention,
+                        .cuda = cuda::LinearAttention},
                        a.call.out, a, context);
 }
 // States are f64 on every backend: only their device decides which backend runs.
 inline void LinearAppend(const LinearArguments& a, const Context& context) {
-  RunOn<LinearArguments>(a.states.tokens.device(), /*reference=*/false,
-                         {.name = "state", .reference = nullptr, .cpu = cpu::LinearAppend}, a,
-                         context);
+  RunOn<LinearArguments>(
+      a.states.tokens.device(), /*reference=*/false,
+      {.name = "state", .reference = nullptr, .cpu = cpu::LinearAppend, .cuda = cuda::LinearAppend},
+      a, context);
 }
 inline void LinearRead(const LinearArguments& a, const Context& context) {
-  RunOn<LinearArguments>(a.states.tokens.device(), /*reference=*/false,
-                         {.name = "state", .reference = nullptr, .cpu = cpu::LinearRead}, a,
-                         context);
+  RunOn<LinearArguments>(
+      a.states.tokens.device(), /*reference=*/false,
+      {.name = "state", .reference = nullptr, .cpu = cpu::LinearRead, .cuda = cuda::LinearRead}, a,
+      context);
 }
 
 }  // namespace favor::kernels

@@ -29,11 +29,16 @@ void LinearAttentionBackward(const LinearGradients& a, const Context& context);
 namespace cpu {
 void LinearAttentionBackward(const LinearGradients& a, const Context& context);
 }
+// Gradients of keys that several heads share are added up in the type of their array.
+namespace cuda {
+void LinearAttentionBackward(const LinearGradients& a, const Context& context);
+}
 
 inline void LinearAttentionBackward(const LinearGradients& a, const Context& context) {
   Run<LinearGradients>({.name = "linear attention",
                         .reference = reference::LinearAttentionBackward,
-                        .cpu = cpu::LinearAttentionBackward},
+                        .cpu = cpu::LinearAttentionBackward,
+                        .cuda = cuda::LinearAttentionBackward},
                        a.call.grad_q, a, context);
 }
 

@@ -26,27 +26,42 @@ PrefixStates PrefixStates::Range(int64_t begin, int64_t count) const {
           .log_decay = log_decay.Range(0, begin, count)};
 }
 
+StateTensors::StateTensors(const Shape& groups, int64_t width, int64_t value_dim,
+                           const Device& device)
+    : tokens_(groups, DataType::kF64, device),
+      c_({groups[0], width}, DataType::kF64, device),
+      z_({groups[0], width}, DataType::kF64, device),
+      s_({groups[0], width, value_dim}, DataType::kF64, device),
+      log_decay_(groups, DataType::kF64, device),
+      views_(MakeViews()) {}
+
 StateTensors::StateTensors(int64_t groups, int64_t width, int64_t value_dim)
-    : tokens_({groups}, DataType::kF64),
-      c_({groups, width}, DataType::kF64),
-      z_({groups, width}, DataType::kF64),
-      s_({groups, width, value_dim}, DataType::kF64),
-      log_decay_({groups}, DataType::kF64),
-      views_(MakeViews()) {
+    : StateTensors(Shape{groups}, width, value_dim, Device{}) {
   std::fill_n(c_.Data<double>(), groups * width, -std::numeric_limits<double>::infinity());
+}
+
+StateTensors::StateTensors(int64_t groups, int64_t width, int64_t value_dim, const Context& context)
+    : StateTensors(Shape{groups}, width, value_dim, context.device()) {
+  if (context.device().type == DeviceType::kCuda) {
+    cuda::SetToNoKeys(views_, context);
+  } else {
+    std::fill_n(c_.Data<double>(), groups * width, -std::numeric_limits<double>::infinity());
+  }
 }
 
 PrefixStates StateTensors::MakeViews() { return {tokens_, c_, z_, s_, log_decay_}; }
 
 int64_t StateTensors::Bytes() const { return c_.Bytes() + z_.Bytes() + s_.Bytes(); }
 
-StateTensors StateTensors::Clone() const {
+StateTensors StateTensors::Clone() const { return To(tokens_.device()); }
+
+StateTensors StateTensors::To(const Device& device) const {
   StateTensors copy;
-  copy.tokens_ = tokens_.Clone();
-  copy.c_ = c_.Clone();
-  copy.z_ = z_.Clone();
-  copy.s_ = s_.Clone();
-  copy.log_decay_ = log_decay_.Clone();
+  copy.tokens_ = tokens_.To(device);
+  copy.c_ = c_.To(device);
+  copy.z_ = z_.To(device);
+  copy.s_ = s_.To(device);
+  copy.log_decay_ = log_decay_.To(device);
   copy.views_ = copy.MakeViews();
   return copy;
 }
@@ -65,6 +80,11 @@ void MergeInto(const PrefixState& later, const PrefixState& state) {
     for (int64_t v = 0; v < state.value_dim; ++v) s[v] = mine * s[v] + theirs * o[v];
   }
   *state.tokens += *later.tokens;
+}
+
+void cpu::MergeStates(const MergeArguments& a, const Context&) {
+  for (int64_t group = 0; group < a.states.groups(); ++group)
+    MergeInto(a.later.At(group), a.states.At(group));
 }
 
 }  // namespace favor::kernels

@@ -18,6 +18,7 @@
 #include <span>
 
 #include "favor/tensor.h"
+#include "kernels/backend.h"
 
 namespace favor::kernels {
 
@@ -60,13 +61,17 @@ class StateTensors {
  public:
   StateTensors() = default;
   StateTensors(int64_t groups, int64_t width, int64_t value_dim);
+  // On the context's device, for operations that are queued in it.
+  StateTensors(int64_t groups, int64_t width, int64_t value_dim, const Context& context);
 
   PrefixStates views() const { return views_; }
   bool empty() const { return views_.empty(); }
   int64_t Bytes() const;  // size of c, z and s
   StateTensors Clone() const;
+  StateTensors To(const Device& device) const;  // a copy there
 
  private:
+  StateTensors(const Shape& groups, int64_t width, int64_t value_dim, const Device& device);
   PrefixStates MakeViews();
 
   Tensor tokens_, c_, z_, s_, log_decay_;
@@ -75,6 +80,26 @@ class StateTensors {
 
 // Appends the keys of `later` to `state`.
 void MergeInto(const PrefixState& later, const PrefixState& state);
+
+// The same for the states of many heads.
+struct MergeArguments {
+  PrefixStates later, states;  // as many, on one device
+};
+
+namespace cpu {
+void MergeStates(const MergeArguments& a, const Context& context);
+}
+namespace cuda {
+void MergeStates(const MergeArguments& a, const Context& context);
+void SetToNoKeys(const PrefixStates& states, const Context& context);  // of memory that is 0
+}  // namespace cuda
+
+inline void MergeStates(const MergeArguments& a, const Context& context) {
+  RunOn<MergeArguments>(
+      a.states.tokens.device(), /*reference=*/false,
+      {.name = "state", .reference = nullptr, .cpu = cpu::MergeStates, .cuda = cuda::MergeStates},
+      a, context);
+}
 
 }  // namespace favor::kernels
 

@@ -146,6 +146,7 @@ TEST(State, SurvivesSavingWithAllThatDefinesIt) {
         FeatureOptions options{
             .map = map, .projection = projection, .features = 12, .shared_omega = shared};
         if (std::string(map) == "oprf" && !shared) options.oprf_a = {-0.03, -0.07};
+        if (shared) options.omega_type = OmegaType::kBF16;
         StateOptions state_options{.batch = 2, .value_dim = 3, .scale = 0.3};
         if (std::string(map) == "positive") state_options.key_mean = mean;
         AttentionState state(FeaturePlan::Draw(options, 2, 8, 3), state_options);
@@ -155,6 +156,7 @@ TEST(State, SurvivesSavingWithAllThatDefinesIt) {
         state.Save(dir / "s");
         AttentionState loaded = AttentionState::Load(dir / "s");
         EXPECT_EQ(loaded.tokens(), 30);
+        EXPECT_EQ(loaded.plan().options().omega_type, options.omega_type);
         EXPECT_LE(LargestDifference(loaded.Attend(q, context), state.Attend(q, context)), 2e-6)
             << map << " " << projection;
         loaded.Merge(state);  // both have the same plan and sizes

@@ -7,6 +7,7 @@
 #include "attention/kind.h"
 #include "benchmarks/generate.h"
 #include "benchmarks/sgemm.h"
+#include "core/device.h"
 
 namespace favor::benchmarks {
 namespace {
@@ -41,6 +42,67 @@ TEST(Bench, CountsOperations) {
   taylor.features.map = "taylor";  // 1 + d + d(d + 1)/2
   EXPECT_EQ(attention::FindKind("linear").Flops(shape, 11, taylor, true),
             2 * 3 * 24.0 * 11 * 21 * 5);
+}
+
+TEST(Bench, CountsExponentials) {
+  const attention::CacheShape shape{
+      .batch = 2, .heads = 3, .kv_heads = 3, .dim = 5, .value_dim = 4};
+  const auto exponentials = [&](const std::string& kind, const std::string& map, bool causal,
+                                bool backward) {
+    AttentionOptions options{.attention = kind, .causal = causal};
+    options.features = {.map = map, .features = 7};
+    return attention::FindKind(kind).Exponentials(shape, 11, options, backward);
+  };
+  // Features of a query and of a key for each token, two for each row of ω if a map has two parts.
+  EXPECT_EQ(exponentials("linear", "positive", true, false), 2 * 3 * 11 * 2 * 7.0);
+  EXPECT_EQ(exponentials("linear", "hyperbolic", false, true), 2 * 3 * 11 * 2 * 14.0 * 2);
+  EXPECT_EQ(exponentials("linear", "relu", false, true), 0);
+  EXPECT_EQ(exponentials("linear", "taylor", false, true), 0);
+  EXPECT_EQ(exponentials("exact", "positive", false, false), 2 * 3 * 11 * 11.0);
+  EXPECT_EQ(exponentials("exact", "positive", true, true), 2 * 3 * 11 * 11.0);
+}
+
+TEST(Bench, CountsBytesOfArrays) {
+  const Context context({.threads = 1});
+  for (const bool backward : {false, true}) {
+    const AttentionBench bench = RunAttentionBench({.lengths = {16},
+                                                    .batch = 2,
+                                                    .heads = 3,
+                                                    .dim = 4,
+                                                    .features = 8,
+                                                    .value_dim = 5,
+                                                    .backward = backward,
+                                                    .rounds = 1,
+                                                    .quiet = true},
+                                                   context);
+    // q, k, v and the output; then all of them again, the gradient of the output and three more.
+    const double forward = 2 * 4 + 2 * 5, gradients = 4 * 4 + 4 * 5;
+    EXPECT_EQ(bench.rows[0].bytes, 2 * 3 * 16 * 4 * (forward + (backward ? gradients : 0)));
+  }
+}
+
+// On a GPU, with all that stands in its table. Skipped without one.
+TEST(CudaBench, MeasuresEveryRow) {
+  if (ListGpus().empty()) GTEST_SKIP() << "no GPU on this machine";
+  const Context context({.device = {DeviceType::kCuda, 0}});
+  for (const bool backward : {false, true}) {
+    const AttentionBench bench = RunAttentionBench({.lengths = {512, 256},
+                                                    .heads = 2,
+                                                    .maps = {"positive", "relu"},
+                                                    .causal = true,
+                                                    .backward = backward,
+                                                    .window = 32,
+                                                    .rounds = 1,
+                                                    .type = DataType::kBF16,
+                                                    .quiet = true},
+                                                   context);
+    EXPECT_FALSE(bench.gpu.empty());
+    EXPECT_GT(*bench.copy_rate, 1e10);
+    ASSERT_EQ(bench.rows.size(), 8u);  // two maps, exact attention and that of a window
+    for (const AttentionMeasurement& row : bench.rows)
+      EXPECT_TRUE(std::isfinite(row.seconds) && row.seconds > 0);
+    EXPECT_EQ(bench.ToTable().columns.size(), bench.ToTable().rows[0].size());
+  }
 }
 
 TEST(Bench, MeasuresEveryRowAndLine) {

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "core/device.h"
 #include "tests/attention/oracle.h"
 #include "tests/cli/tool_fixture.h"
 
@@ -37,6 +38,14 @@ class AttendCommand : public ToolFixture {
   Tensor q_, k_, v_;
 };
 
+TEST_F(AttendCommand, ConvertsItsInputs) {
+  q_ = q_.To(DataType::kBF16);
+  k_ = k_.To(DataType::kBF16);
+  v_ = v_.To(DataType::kBF16);
+  ExpectSame({"--type", "bf16", "--attention", "exact"}, {.attention = "exact"});
+  ExpectSame({"--type", "bf16", "--device", "cpu"}, {});
+}
+
 TEST_F(AttendCommand, DoesWhatTheLibraryDoes) {
   ExpectSame({"--attention", "exact"}, {.attention = "exact"});
   ExpectSame({"--attention", "exact", "--causal", "--scale", "0.7"},
@@ -53,6 +62,7 @@ TEST_F(AttendCommand, DoesWhatTheLibraryDoes) {
   ExpectSame({"--unnormalized", "--projection", "hadamard"},
              {.renormalize = false, .features = {.projection = "hadamard"}});
   ExpectSame({"--center-keys"}, {.center_keys = true});
+  ExpectSame({"--omega-type", "bf16"}, {.features = {.omega_type = OmegaType::kBF16}});
   ExpectSame({"--compat", "torch", "--causal"}, {.causal = true, .compat = Compat::kTorch});
   const Tensor mean = Save("mean.npy", {2, 8});
   AttentionOptions frozen{.causal = true, .center_keys = true};
@@ -132,7 +142,9 @@ TEST_F(AttendCommand, RefusesWhatDoesNotFit) {
   ExpectError(Run({"--omega", dir_ / "q.npy", "--features", "8"}), 2,
               "given --omega and --features");
   ExpectError(Run({"--attention", "exact", "--scale", "1e38"}), 1, "at scale 1e+38");
-  ExpectError(Run({"--device", "cuda"}), 1, "--device");
+  if (ListGpus().empty()) ExpectError(Run({"--device", "cuda"}), 1, "cuda");
+  ExpectError(Run({"--device", "cuda:x"}), 2, "--device: given 'cuda:x', expected cuda:N");
+  ExpectError(Run({"--type", "f64"}), 2, "--type: unknown name 'f64'");
   ExpectError(Run({"--device", "gpu"}), 2, "unknown name 'gpu'");
   Save("short.npy", {2, 8, 8});
   ExpectError(Run({"--key-mask", dir_ / "short.npy"}), 1, "key mask");

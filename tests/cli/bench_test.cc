@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "benchmarks/sgemm.h"
+#include "core/device.h"
 #include "tests/cli/tool_fixture.h"
 
 namespace favor {
@@ -32,9 +33,11 @@ TEST_F(BenchCommand, PrintsATableAndWritesJsonAndAPlot) {
   ASSERT_EQ(json["sgemm_gflops"].is_number(), benchmarks::LargeSgemm::Available());
   ASSERT_EQ(json["rows"].size(), 6u);
   for (const auto& row : json["rows"]) {
-    for (const char* key : {"attention", "map", "projection", "causal", "backward", "batch",
-                            "heads", "dim", "value_dim", "features", "length", "threads", "seconds",
-                            "gflops", "share_of_sgemm", "extra_bytes"}) {
+    for (const char* key :
+         {"attention",   "map",     "projection", "causal",       "backward",
+          "batch",       "heads",   "dim",        "value_dim",    "features",
+          "length",      "threads", "seconds",    "gflops",       "share_of_sgemm",
+          "extra_bytes", "type",    "bytes",      "exponentials", "share_of_copy"}) {
       EXPECT_TRUE(row.contains(key)) << key;
     }
     EXPECT_EQ(row["causal"], true);
@@ -65,6 +68,8 @@ TEST_F(BenchCommand, RefusesWrongOptions) {
   ExpectError(RunTool({"bench", "attention", "--map", "taylor", "--dim", "300"}), 2,
               "given 300 for the map 'taylor'");
   ExpectError(Run({"--value-dim", "-1"}), 2, "--value-dim");
+  ExpectError(Run({"--type", "bf16"}), 2, "--type: given without --device cuda");
+  if (ListGpus().empty()) ExpectError(Run({"--device", "cuda:0"}), 1, "cuda");
   ExpectError(Run({"--lengths", "16,many"}), 2, "--lengths");
   ExpectError(Run({"--maps", "positiv"}), 2, "did you mean 'positive'");
   ExpectError(Run({"--map", "regularized", "--projections", "none"}), 2, "");

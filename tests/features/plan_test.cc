@@ -4,9 +4,11 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/json.h"
 #include "favor/error.h"
 #include "favor/features.h"
 #include "favor/random.h"
+#include "features/option_fields.h"
 
 namespace favor {
 namespace {
@@ -99,6 +101,69 @@ TEST(Plan, WithGivenOmegaEqualsTheDrawnOne) {
       EXPECT_FALSE(given.Kernel(Vector(6), Vector(6)).has_value());
     }
   }
+}
+
+// 1 + 2⁻⁸ and 1 + 3·2⁻⁸ lie halfway between neighbours of bf16, which has 7 bits of fraction: they
+// go to the even one.
+TEST(Plan, RoundsAGivenOmegaToItsType) {
+  const double given[] = {1 + 0x1p-8, 1 + 3 * 0x1p-8, -0.1, 1 + 0x1p-8 + 0x1p-30};
+  const ConstView omega(given, {2, 2});
+  const auto rounded = FeaturePlan::WithOmega({.omega_type = OmegaType::kBF16}, 1, omega);
+  const Tensor held = rounded.Omega();
+  const float want[] = {1.0f, 1.015625f, -0.10009765625f, 1.0078125f};
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(held.Data<float>()[i], want[i]) << i;
+  EXPECT_EQ(FeaturePlan::WithOmega({}, 1, omega).Omega().Data<float>()[0], 1 + 0x1p-8f);
+}
+
+TEST(Plan, RoundsADrawnOmegaToItsTypeAndUsesIt) {
+  Tensor x({2, 5, 6}, DataType::kF64);
+  RandomStream(1, "x").FillNormal(0, {x.Data<double>(), 60});
+  for (const char* projection : {"gaussian", "orthogonal", "hadamard", "givens"}) {
+    FeatureOptions options{.map = "relu", .projection = projection, .features = 9};
+    const Tensor exact = FeaturePlan::Draw(options, 2, 6, 5).Omega();
+    options.omega_type = OmegaType::kBF16;
+    const auto plan = FeaturePlan::Draw(options, 2, 6, 5);
+    const Tensor omega = plan.Omega(), rounded = exact.To(DataType::kBF16).To(DataType::kF32);
+    ASSERT_EQ(omega.shape(), rounded.shape());
+    EXPECT_EQ(
+        std::memcmp(omega.Data<float>(), rounded.Data<float>(), static_cast<size_t>(omega.Bytes())),
+        0)
+        << projection;
+    // Features come from the rounded numbers, and rounding again changes nothing.
+    const Tensor a = Features(plan, x, Context()),
+                 b = Features(FeaturePlan::WithOmega(options, 2, omega), x, Context());
+    EXPECT_EQ(std::memcmp(a.Data<double>(), b.Data<double>(), static_cast<size_t>(a.Bytes())), 0)
+        << projection;
+  }
+}
+
+TEST(Plan, WhatHasNoOmegaIsNotRounded) {
+  Tensor x({5, 6}, DataType::kF64);
+  RandomStream(1, "x").FillNormal(0, {x.Data<double>(), 30});
+  for (FeatureOptions options :
+       {FeatureOptions{.map = "elu", .projection = "none"}, FeatureOptions{.map = "taylor"}}) {
+    const Tensor a = Features(FeaturePlan::Draw(options, 1, 6, 5), x, Context());
+    options.omega_type = OmegaType::kBF16;
+    const Tensor b = Features(FeaturePlan::Draw(options, 1, 6, 5), x, Context());
+    EXPECT_EQ(std::memcmp(a.Data<double>(), b.Data<double>(), static_cast<size_t>(a.Bytes())), 0)
+        << options.map;
+  }
+}
+
+TEST(Plan, FilesWithoutATypeOfOmegaMeanF32) {
+  FeatureOptions options;
+  EXPECT_FALSE(FieldsToJson(features::OptionFields(options), features::OptionFields(options))
+                   .contains("omega_type"));
+  FeatureOptions rounded{.omega_type = OmegaType::kBF16};
+  EXPECT_NE(options, rounded);
+  const Json json = FieldsToJson(features::OptionFields(rounded), features::OptionFields(options));
+  EXPECT_EQ(json["omega_type"], "bf16");
+  FeatureOptions read;
+  FieldsFromJson("config", json, features::OptionFields(read));
+  EXPECT_EQ(read, rounded);
+  FeatureOptions old;
+  FieldsFromJson("config", Json{{"map", "relu"}}, features::OptionFields(old));
+  EXPECT_EQ(old.omega_type, OmegaType::kF32);
 }
 
 TEST(Plan, RefusesAnOmegaThatDoesNotFit) {

@@ -10,6 +10,7 @@ class Exact : public Kind {
  public:
   std::string_view name() const override { return "exact"; }
   std::string_view summary() const override { return "softmax, O(L²)"; }
+  bool RunsOnGpu() const override { return true; }
 
   void Forward(const Call& call, const ForwardTo& to, const Context& context) const override {
     kernels::ExactAttention(to.Arguments(call.problem), context);
@@ -23,6 +24,13 @@ class Exact : public Kind {
     const auto all = static_cast<double>(length) * static_cast<double>(length);
     return kernels::ExactFlops(shape.heads * shape.batch, options.causal ? all / 2 : all, shape.dim,
                                shape.value_dim, backward);
+  }
+
+  double Exponentials(const CacheShape& shape, int64_t length, const AttentionOptions& options,
+                      bool backward) const override {
+    const auto all = static_cast<double>(length) * static_cast<double>(length);
+    return static_cast<double>(shape.heads * shape.batch) * (options.causal ? all / 2 : all) *
+           (backward ? 2 : 1);
   }
 
   std::unique_ptr<Cache> MakeCache(const CacheShape& shape,

@@ -15,6 +15,7 @@ class ExactWindow : public Kind {
   std::span<const AttentionOptionInfo> options() const override { return {&kWindowOption, 1}; }
   // The check of whole arrays would take a tenth of the time of a narrow window.
   bool ChecksWhileItWorks() const override { return true; }
+  bool RunsOnGpu() const override { return true; }
 
   void Complete(const AttentionOptions& options, const Context& context,
                 Call& call) const override {

@@ -24,7 +24,7 @@ class LinearCache : public Cache {
     State& state = internal::Inside(state_);
     Tensor decays;
     if (state.forgets)
-      decays = ExpandLogDecay(log_decay, state.Problem(inputs.q, inputs.k, inputs.v));
+      decays = ExpandLogDecay(log_decay, /*mask=*/{}, state.Problem(inputs.q, inputs.k, inputs.v));
     state.Continue(inputs, {}, decays.view(), out, tally, context);
     state.end += inputs.k.size(2);
   }
@@ -48,6 +48,7 @@ class Linear : public Kind {
   bool TakesPlan() const override { return true; }
   bool TakesDecay() const override { return true; }
   bool ChecksWhileItWorks() const override { return true; }
+  bool RunsOnGpu() const override { return true; }
 
   void Complete(const AttentionOptions& options, const Context& context,
                 Call& call) const override {
@@ -70,7 +71,7 @@ class Linear : public Kind {
     kernels::LinearAttentionBackward({.call = to.Gradients(call.problem),
                                       .heads = trace.Heads(call.problem),
                                       .states = trace.states(),
-                                      .own_mean = call.center_keys && call.key_mean.empty()},
+                                      .own_mean = call.center_keys && call.key_mean == nullptr},
                                      context);
   }
 
@@ -87,6 +88,17 @@ class Linear : public Kind {
     const auto rows = static_cast<double>(shape.batch * shape.heads * length),
                dims = static_cast<double>(shape.dim + shape.value_dim);
     return rows * ProductColumns(shape, options) * dims * 4 * (backward ? 3 : 1);
+  }
+
+  // One for each feature of a query and of a key, if the map has exponents.
+  double Exponentials(const CacheShape& shape, int64_t length, const AttentionOptions& options,
+                      bool backward) const override {
+    const kernels::MapEntry* map =
+        kernels::FindMap(options.plan ? options.plan->map().name : options.features.map);
+    if (map == nullptr || map->IsRowMap() || map->flat) return 0;
+    const double columns = ProductColumns(shape, options) * map->traits->info.parts;
+    return static_cast<double>(shape.batch * shape.heads * length) * 2 * columns *
+           (backward ? 2 : 1);
   }
 
   std::unique_ptr<Cache> MakeCache(const CacheShape& shape,

@@ -42,7 +42,7 @@ class Window : public Kind {
     const auto& trace = dynamic_cast<const LinearTrace&>(*to.trace.own);
     kernels::LinearAttentionBackward({.call = to.Gradients(call.problem),
                                       .heads = trace.Heads(call.problem),
-                                      .own_mean = call.center_keys && call.key_mean.empty()},
+                                      .own_mean = call.center_keys && call.key_mean == nullptr},
                                      context);
   }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attention/kind.h"
@@ -13,6 +14,7 @@
 #include "cli/field_options.h"
 #include "cli/files.h"
 #include "core/error_text.h"
+#include "core/host_copy.h"
 #include "core/json.h"
 #include "core/stopwatch.h"
 #include "favor/attention.h"
@@ -21,12 +23,10 @@
 namespace favor::cli {
 namespace {
 
-constexpr std::string_view kDevices[] = {"cpu", "cuda", "reference"};
-
 struct Arguments {
   std::string q, k, v, out, matrix, mask, save_omega, mean;
   std::string grad_out, grad_q, grad_k, grad_v, log_decay, grad_log_decay;
-  std::string device = "cpu";
+  std::optional<DataType> type;
   bool center_keys = false, unnormalized = false, json = false;
   int64_t chunk = 60;
   AttentionOptions options;
@@ -54,11 +54,12 @@ void CheckGradients(const Arguments& a) {
   }
 }
 
+// Writes the array of any device unless the path is empty.
+void Write(const std::string& path, const Tensor& array) {
+  if (!path.empty()) WriteNpy(path, HostCopy(array).view());
+}
+
 void Run(Arguments& a) {
-  if (a.device == "cuda") {
-    Throw(ErrorCode::kUnavailable, "attend: --device",
-          "given 'cuda', but attention runs on cpu or reference in this version");
-  }
   AttentionOptions& options = a.options;
   const bool linear = attention::FindKind(options.attention).TakesPlan();
   if (!linear && (a.features.Given() || !a.save_omega.empty())) {
@@ -72,10 +73,10 @@ void Run(Arguments& a) {
              {a.out, a.matrix, a.save_omega, a.grad_q, a.grad_k, a.grad_v, a.grad_log_decay},
              {a.q, a.k, a.v, a.mask, a.mean, a.features.omega(), a.grad_out, a.log_decay});
   const Context context = a.run.Make();
-  const Tensor q = ReadRows(a.q), k = ReadMaskedRows(a.k, !a.mask.empty()),
-               v = ReadMaskedRows(a.v, !a.mask.empty());
+  const auto rows = [&a](Tensor read) { return RowsOn(a.run.device, std::move(read), a.type); };
+  const Tensor q = rows(ReadRows(a.q)), k = rows(ReadMaskedRows(a.k, !a.mask.empty())),
+               v = rows(ReadMaskedRows(a.v, !a.mask.empty()));
   Tensor mask, mean;
-  options.reference = a.device == "reference";
   options.renormalize = !a.unnormalized;
   options.chunk = a.chunk;
   if (!a.mask.empty()) {
@@ -97,7 +98,7 @@ void Run(Arguments& a) {
         a.features.Plan(Heads(q.shape()), q.shape()[q.shape().rank() - 1], context.seed());
   }
   const bool backward = !a.grad_out.empty();
-  const Tensor grad_out = backward ? ReadRows(a.grad_out) : Tensor();
+  const Tensor grad_out = backward ? rows(ReadRows(a.grad_out)) : Tensor();
   const Stopwatch watch;
   AttentionReport report;
   AttentionTrace trace;
@@ -111,12 +112,12 @@ void Run(Arguments& a) {
   std::optional<Tensor> matrix;
   if (!a.matrix.empty()) matrix = AttentionMatrix(q, k, options, context);
   if (!a.save_omega.empty()) WriteNpy(a.save_omega, options.plan->Omega());
-  if (matrix) WriteNpy(a.matrix, *matrix);
-  if (!a.grad_q.empty()) WriteNpy(a.grad_q, gradients.q);
-  if (!a.grad_k.empty()) WriteNpy(a.grad_k, gradients.k);
-  if (!a.grad_v.empty()) WriteNpy(a.grad_v, gradients.v);
-  if (!a.grad_log_decay.empty()) WriteNpy(a.grad_log_decay, gradients.log_decay);
-  WriteNpy(a.out, out);
+  if (matrix) Write(a.matrix, *matrix);
+  Write(a.grad_q, gradients.q);
+  Write(a.grad_k, gradients.k);
+  Write(a.grad_v, gradients.v);
+  Write(a.grad_log_decay, gradients.log_decay);
+  Write(a.out, out);
 
   if (a.json) {
     Json summary = {{"out", a.out},
@@ -193,8 +194,9 @@ void Declare(Options& options, Arguments& a) {
   options.Path("--grad-log-decay", "GD.npy", a.grad_log_decay,
                "Where the gradient of --log-decay goes, [B,H,L]");
   options.Integer("--chunk", {1, AttentionOptions::kMaxChunk}, a.chunk, "Rows of a causal chunk");
-  options.Choice("--device", kDevices, a.device,
-                 "cpu, or reference: plain loops in double (cuda has no attention yet)");
+  a.run.AddDevice(options, &a.options.reference);
+  AddType(options, a.type, "Convert q, k, v and the gradient of the output to this type first")
+      .Default("as in the files; on a GPU f64 becomes f32");
   a.run.Add(options);
   options.Flag("--json", a.json, "Print what was done as JSON");
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/context_options.h"
@@ -39,21 +40,23 @@ void Run(Arguments& arguments) {
   CheckFiles("features", {arguments.out, arguments.save_omega},
              {arguments.input, arguments.features.omega(), arguments.oprf_with});
   const Context context = arguments.run.Make();
-  const Tensor x = Scaled(ReadRows(arguments.input), arguments.scale);
+  Tensor x = Scaled(ReadRows(arguments.input), arguments.scale);
   if (!arguments.oprf_with.empty()) {
     arguments.features.SetOprfA(
         OptimalOprfA(x, Scaled(ReadRows(arguments.oprf_with), arguments.scale), context));
   }
   const int64_t dim = x.shape()[x.shape().rank() - 1];
   const FeaturePlan plan = arguments.features.Plan(Heads(x.shape()), dim, context.seed());
+  const Device device = context.device();
+  const Tensor rows = RowsOn(device, std::move(x));
   Tensor result;
   if (arguments.log) {
-    const Shape shape = x.shape().WithLast(plan.width());
-    result = Tensor(shape, DataType::kF64);
-    Tensor factors(shape, DataType::kF64);
-    FeatureExponents(plan, x, context, result, factors, arguments.role);
+    const Shape shape = rows.shape().WithLast(plan.width());
+    Tensor exponents(shape, rows.type(), device), factors(shape, rows.type(), device);
+    FeatureExponents(plan, rows, context, exponents, factors, arguments.role);
+    result = exponents.To(Device{}).To(DataType::kF64);
   } else {
-    result = Features(plan, x, context, arguments.role);
+    result = Features(plan, rows, context, arguments.role);
   }
   if (!arguments.save_omega.empty()) WriteNpy(arguments.save_omega, plan.Omega());
   WriteNpy(arguments.out, result);
@@ -96,6 +99,7 @@ void Declare(Options& options, Arguments& a) {
   options.Path("--oprf-with", "Y.npy", a.oprf_with,
                "With the map oprf: take A from the statistics of x and of these rows (the "
                "other side)");
+  a.run.AddDevice(options);
   a.run.Add(options);
   options.Flag("--json", a.json, "Print what was done as JSON");
 }

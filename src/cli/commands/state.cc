@@ -3,12 +3,14 @@
 
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/context_options.h"
 #include "cli/feature_options.h"
 #include "cli/files.h"
 #include "core/error_text.h"
+#include "core/host_copy.h"
 #include "core/json.h"
 #include "favor/npy.h"
 #include "favor/state.h"
@@ -61,12 +63,18 @@ AttentionState NewState(const Arguments& a, const Tensor& k, const Tensor& v, ui
                        .value_dim = v.shape()[v.shape().rank() - 1],
                        .scale = a.scale,
                        .begin = a.begin,
-                       .forgets = !a.log_decay.empty()};
+                       .forgets = !a.log_decay.empty(),
+                       .device = a.run.device};
   if (!a.mean.empty()) {
     mean = ReadNpy(a.mean);
     options.key_mean = mean;
   }
   return AttentionState(plan, options);
+}
+
+AttentionState LoadOn(const Device& device, const std::string& path) {
+  AttentionState state = AttentionState::Load(path);
+  return device == Device{} ? std::move(state) : state.To(device);
 }
 
 bool Exists(const std::string& path) {
@@ -79,9 +87,11 @@ void Append(Arguments& a) {
   CheckFiles("state", {a.state}, {a.k, a.v, a.mask, a.log_decay, a.mean, a.features.omega()});
   const Context context = a.run.Make();
   const io::FolderLock lock(a.state);  // so that two appends at once lose nothing
-  const Tensor k = ReadMaskedRows(a.k, !a.mask.empty()), v = ReadMaskedRows(a.v, !a.mask.empty());
+  const Device device = context.device();
+  const Tensor k = RowsOn(device, ReadMaskedRows(a.k, !a.mask.empty())),
+               v = RowsOn(device, ReadMaskedRows(a.v, !a.mask.empty()));
   AttentionState state =
-      Exists(a.state) ? AttentionState::Load(a.state) : NewState(a, k, v, context.seed());
+      Exists(a.state) ? LoadOn(device, a.state) : NewState(a, k, v, context.seed());
   Tensor mask, log_decay;
   TokenOptions tokens;
   if (!a.mask.empty()) {
@@ -100,16 +110,16 @@ void Append(Arguments& a) {
 void Read(const Arguments& a) {
   CheckFiles("state", {a.out, a.log_scale, a.numerator, a.denominator}, {a.q, a.state});
   const Context context = a.run.Make();
-  const AttentionState state = AttentionState::Load(a.state);
+  const AttentionState state = LoadOn(context.device(), a.state);
   AttentionReport report;
-  const Tensor q = ReadRows(a.q), out = state.Attend(q, context, &report);
+  const Tensor q = RowsOn(context.device(), ReadRows(a.q)), out = state.Attend(q, context, &report);
   if (!a.log_scale.empty() || !a.numerator.empty() || !a.denominator.empty()) {
     const AttentionState::Parts parts = state.Read(q, context);
-    if (!a.log_scale.empty()) WriteNpy(a.log_scale, parts.log_scale);
-    if (!a.numerator.empty()) WriteNpy(a.numerator, parts.numerator);
-    if (!a.denominator.empty()) WriteNpy(a.denominator, parts.denominator);
+    if (!a.log_scale.empty()) WriteNpy(a.log_scale, HostCopy(parts.log_scale).view());
+    if (!a.numerator.empty()) WriteNpy(a.numerator, HostCopy(parts.numerator).view());
+    if (!a.denominator.empty()) WriteNpy(a.denominator, HostCopy(parts.denominator).view());
   }
-  WriteNpy(a.out, out);
+  WriteNpy(a.out, HostCopy(out).view());
   if (a.json) {
     PrintJson({{"out", a.out},
                {"nonpositive_rows", report.nonpositive_rows},
@@ -127,8 +137,10 @@ void Merge(const Arguments& a) {
   CheckFiles("state", {a.out}, {});
   const io::FolderLock lock(
       a.out);  // so that an append to an input that is also the output is not lost
-  AttentionState merged = AttentionState::Load(a.inputs[0]);
-  for (size_t i = 1; i < a.inputs.size(); ++i) merged.Merge(AttentionState::Load(a.inputs[i]));
+  const Context context = a.run.Make();
+  AttentionState merged = LoadOn(context.device(), a.inputs[0]);
+  for (size_t i = 1; i < a.inputs.size(); ++i)
+    merged.Merge(LoadOn(context.device(), a.inputs[i]), context);
   merged.Save(a.out);
   Print(a.out, merged, a.json);
 }
@@ -152,6 +164,7 @@ void DeclareAppend(Options& options, Arguments& a) {
   options.Path("--key-mask", "M.npy", a.mask, "0 or false: the key is ignored");
   options.Path("--log-decay", "D.npy", a.log_decay,
                "What each token makes those before it forget, as in favor attend");
+  a.run.AddDevice(options);
   a.run.Add(options);
   options.Flag("--json", a.json, "Print JSON");
   options.Heading("Settings of a new file (an existing one keeps its own)");
@@ -172,6 +185,7 @@ void DeclareRead(Options& options, Arguments& a) {
                "Also write ρ: e^ρ·N and e^ρ·D are the sums over keys, in f64");
   options.Path("--numerator", "N.npy", a.numerator, "Also write N");
   options.Path("--denominator", "D.npy", a.denominator, "Also write D");
+  a.run.AddDevice(options);
   a.run.Add(options);
   options.Flag("--json", a.json, "Print JSON");
 }
@@ -179,6 +193,7 @@ void DeclareRead(Options& options, Arguments& a) {
 void DeclareMerge(Options& options, Arguments& a) {
   options.Words("states", {2, 1000}, a.inputs, "States").Placeholder("FILE FILE...");
   options.Path("--out", "FILE", a.out, "The merged state's file").Required();
+  a.run.AddDevice(options);
   options.Flag("--json", a.json, "Print JSON");
 }
 

@@ -24,6 +24,7 @@ constexpr int64_t kMaxLength = int64_t{1} << 24;
 struct Arguments {
   benchmarks::AttentionBenchOptions options;
   std::string json, plot;
+  std::optional<DataType> type;
   ContextArguments run;
 };
 
@@ -50,7 +51,12 @@ Json ToJson(const benchmarks::AttentionBench& bench) {
          {"seconds", row.seconds},
          {"gflops", row.gflops},
          {"share_of_sgemm", bench.sgemm_gflops ? Json(row.gflops / *bench.sgemm_gflops) : Json()},
-         {"extra_bytes", or_null(row.extra_bytes)}});
+         {"extra_bytes", or_null(row.extra_bytes)},
+         {"type", Name(bench.options.type)},
+         {"bytes", row.bytes},
+         {"exponentials", row.exponentials},
+         {"share_of_copy",
+          bench.copy_rate ? Json(row.bytes / row.seconds / *bench.copy_rate) : Json()}});
   }
   for (const benchmarks::AttentionBenchLine& line : bench.lines) {
     lines.push_back({{"map", line.map},
@@ -60,13 +66,16 @@ Json ToJson(const benchmarks::AttentionBench& bench) {
   }
   return {{"version", FAVOR_VERSION},
           {"simd", SimdName()},
+          {"gpu", bench.gpu.empty() ? Json() : Json(bench.gpu)},
+          {"copy_bytes_per_second", or_null(bench.copy_rate)},
           {"sgemm_gflops", bench.sgemm_gflops ? Json(*bench.sgemm_gflops) : Json()},
           {"rows", rows},
           {"lines", lines}};
 }
 
 void Print(const benchmarks::AttentionBench& bench) {
-  fmt::print("{} SIMD: {}.\n\n", benchmarks::YardstickText(bench.sgemm_gflops), SimdName());
+  if (bench.gpu.empty())
+    fmt::print("{} SIMD: {}.\n\n", benchmarks::YardstickText(bench.sgemm_gflops), SimdName());
   fmt::print("{}\n", bench.ToTable().ToText());
   const bool beside_exact =
       std::any_of(bench.rows.begin(), bench.rows.end(), [](const auto& row) { return row.exact; });
@@ -85,6 +94,11 @@ void Print(const benchmarks::AttentionBench& bench) {
 
 void Run(Arguments& a) {
   CheckFiles("bench", {a.json, a.plot}, {});
+  const bool on_gpu = a.run.device.type == DeviceType::kCuda;
+  if (a.type && !on_gpu)
+    Throw(ErrorCode::kInvalidOption, "bench attention: --type",
+          "given without --device cuda, expected none: kernels of the CPU compute with f32");
+  if (on_gpu) a.options.type = a.type.value_or(DataType::kBF16);
   // Invalid combinations are rejected here, not after an hour.
   for (const std::string& map : a.options.maps) {
     for (const std::string& projection : a.options.projections) {
@@ -125,8 +139,12 @@ void Declare(Options& options, Arguments& a) {
   options.Number("--deviation", a.options.deviation, "Standard deviation of queries and keys");
   options.Integer("--exact-up-to", {0, kMaxLength}, a.options.exact_up_to,
                   "Longest sequence of exact attention, whose time grows like L²");
-  options.Integer("--rounds", {1, 1000}, a.options.rounds,
-                  "How often everything is timed; the shortest time counts");
+  options.Integer(
+      "--rounds", {1, 1000}, a.options.rounds,
+      "How often everything is timed; the shortest time counts (on a GPU: the median of "
+      "five times as many)");
+  a.run.AddDevice(options);
+  AddType(options, a.type, "Type of the arrays on a GPU").Default("bf16");
   a.run.Add(options);
   options.Path("--json", "FILE", a.json, "Write the figures as JSON");
   options.Path("--plot", "FILE.svg", a.plot,

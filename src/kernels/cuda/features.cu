@@ -3,12 +3,13 @@
 #include "kernels/features.h"
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "core/device_array.h"
 #include "favor/error.h"
+#include "kernels/cuda/device_features.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/project.h"
 #include "maps_includes.h"
@@ -117,6 +118,8 @@ constexpr void (*kLaunch[])(const Arguments&, cudaStream_t) = {
 #undef FAVOR_ENTRY
 };
 
+bool IsBf16(float x) { return (std::bit_cast<uint32_t>(x) & 0xffffu) == 0; }
+
 Tensor OnDevice(const std::vector<float>& values, const Device& device) {
   if (values.empty()) return {};
   Tensor host({static_cast<int64_t>(values.size())});
@@ -126,31 +129,32 @@ Tensor OnDevice(const std::vector<float>& values, const Device& device) {
 
 }  // namespace
 
-// A structured ω is applied as a dense matrix: at the sizes of a head ω fits in cache and products
-// are free.
-struct DeviceFeatures {
-  Tensor omega, offset, argument_scale;  // see Arguments; empty for a row map
-  DeviceArray<PolynomialBlock> blocks;
-  DeviceArray<MonomialRun> runs;
-  RowMapTables tables;  // row maps only: the two above
-};
-
 std::shared_ptr<const DeviceFeatures> CopyFeatures(const FeatureConstants& constants,
                                                    const Context& context) {
-  std::vector<float> omega, offset, argument_scale;
+  std::vector<float> omega, offset, argument_scale, log_normalizer, squared_norm, mask_weight;
   for (int64_t entry = 0; entry < constants.entries() && constants.HasOmega(); ++entry) {
     const HeadFeatures head = constants.Head(entry);
     for (const double value : reference::DenseRows(*head.omega))
       omega.push_back(static_cast<float>(value));
-    for (int64_t r = 0; r < constants.features(); ++r)
+    for (int64_t r = 0; r < constants.features(); ++r) {
       offset.push_back(static_cast<float>(head.Offset(r)));
+      if (head.squared_norm != nullptr)
+        squared_norm.push_back(static_cast<float>(head.squared_norm[r]));
+      if (head.mask_weight != nullptr)
+        mask_weight.push_back(static_cast<float>(head.mask_weight[r]));
+    }
     argument_scale.push_back(static_cast<float>(head.argument_scale));
+    log_normalizer.push_back(static_cast<float>(head.log_normalizer));
   }
   const Device device = context.device();
   auto copy = std::make_shared<DeviceFeatures>();
   copy->omega = OnDevice(omega, device);
+  copy->omega_is_bf16 = !omega.empty() && std::ranges::all_of(omega, IsBf16);
   copy->offset = OnDevice(offset, device);
   copy->argument_scale = OnDevice(argument_scale, device);
+  copy->log_normalizer = OnDevice(log_normalizer, device);
+  copy->squared_norm = OnDevice(squared_norm, device);
+  copy->mask_weight = OnDevice(mask_weight, device);
   if (!constants.HasOmega()) {
     const PolynomialShape& shape = constants.polynomial();
     copy->tables = constants.Head(0).Tables();

@@ -20,6 +20,11 @@ inline void Check(const char* operation, cudaError_t status = cudaGetLastError()
               std::string("cuda: ") + cudaGetErrorString(status));
 }
 
+// The stream of a context on a GPU, which becomes the current one of this thread.
+inline cudaStream_t StreamOf(const Context& context) {
+  return static_cast<cudaStream_t>(UseStream(context));
+}
+
 // The stream of the context. Throws unless `result` is f32, which is all that kernels of this
 // folder write.
 inline cudaStream_t StreamFor(const char* operation, const ConstView& result,
@@ -29,7 +34,7 @@ inline cudaStream_t StreamFor(const char* operation, const ConstView& result,
                 "given " + std::string(Name(result.type())) + " arrays on " +
                     Name(result.device()) + ", expected f32");
   }
-  return static_cast<cudaStream_t>(UseStream(context));
+  return StreamOf(context);
 }
 
 }  // namespace favor::kernels::cuda

@@ -1,0 +1,124 @@
+#include "core/device_graph.h"
+
+#include "core/device.h"
+#include "core/device_work.h"
+#include "core/error_text.h"
+
+#if FAVOR_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
+namespace favor {
+
+#if FAVOR_CUDA
+
+namespace {
+
+void CheckCuda(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // clears it: the next launch would report this error as its own
+  Throw(ErrorCode::kUnavailable, "cuda", "{}: {}", what, cudaGetErrorString(status));
+}
+
+cudaStream_t StreamOf(const Context& context) {
+  if (context.device().type != DeviceType::kCuda)
+    Throw(ErrorCode::kUnavailable, "device graph", "given a context on {}, expected a GPU",
+          Name(context.device()));
+  return static_cast<cudaStream_t>(UseStream(context));
+}
+
+struct DestroyGraph {
+  void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
+};
+
+void* MakeEvent() {
+  cudaEvent_t event = nullptr;
+  CheckCuda(cudaEventCreate(&event), "make an event");
+  return event;
+}
+
+}  // namespace
+
+DeviceGraph::DeviceGraph(const Context& context, const std::function<void()>& work)
+    : context_(context) {
+  const cudaStream_t stream = StreamOf(context);
+  // Relaxed: memory that the work allocates outside the stream is not part of the graph.
+  CheckCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "begin a graph");
+  cudaGraph_t captured = nullptr;
+  try {
+    work();
+  } catch (...) {
+    cudaStreamEndCapture(stream, &captured);
+    if (captured != nullptr) cudaGraphDestroy(captured);
+    cudaGetLastError();
+    throw;
+  }
+  CheckCuda(cudaStreamEndCapture(stream, &captured), "end a graph");
+  const std::unique_ptr<CUgraph_st, DestroyGraph> graph(captured);
+  cudaGraphExec_t executable = nullptr;
+  CheckCuda(cudaGraphInstantiate(&executable, captured, 0), "make a graph");
+  graph_.reset(executable);
+}
+
+void DeviceGraph::Launch() const {
+  CheckCuda(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph_.get()), StreamOf(context_)),
+            "launch a graph");
+}
+
+void DeviceGraph::Destroy::operator()(void* graph) const {
+  cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
+}
+
+void QueueCopy(void* to, const void* from, int64_t bytes, const Context& context) {
+  CheckCuda(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice,
+                            StreamOf(context)),
+            "copy");
+}
+
+DeviceStopwatch::DeviceStopwatch(const Context& context) : context_(context) {
+  StreamOf(context);
+  begin_.reset(MakeEvent());
+  end_.reset(MakeEvent());
+}
+
+void DeviceStopwatch::Start() {
+  CheckCuda(cudaEventRecord(static_cast<cudaEvent_t>(begin_.get()), StreamOf(context_)),
+            "record an event");
+}
+
+double DeviceStopwatch::Seconds() {
+  const auto begin = static_cast<cudaEvent_t>(begin_.get()),
+             end = static_cast<cudaEvent_t>(end_.get());
+  CheckCuda(cudaEventRecord(end, StreamOf(context_)), "record an event");
+  CheckCuda(cudaEventSynchronize(end), "wait for the GPU");
+  float milliseconds = 0;
+  CheckCuda(cudaEventElapsedTime(&milliseconds, begin, end), "read an event");
+  return static_cast<double>(milliseconds) * 1e-3;
+}
+
+void DeviceStopwatch::Destroy::operator()(void* event) const {
+  cudaEventDestroy(static_cast<cudaEvent_t>(event));
+}
+
+#else
+
+DeviceGraph::DeviceGraph(const Context& context, const std::function<void()>&) : context_(context) {
+  ThrowWithoutCuda("device graph", context.device());
+}
+void DeviceGraph::Launch() const { ThrowWithoutCuda("device graph", context_.device()); }
+void DeviceGraph::Destroy::operator()(void*) const {}
+
+void QueueCopy(void*, const void*, int64_t, const Context& context) {
+  ThrowWithoutCuda("copy", context.device());
+}
+
+DeviceStopwatch::DeviceStopwatch(const Context& context) : context_(context) {
+  ThrowWithoutCuda("device stopwatch", context.device());
+}
+void DeviceStopwatch::Start() { ThrowWithoutCuda("device stopwatch", context_.device()); }
+double DeviceStopwatch::Seconds() { ThrowWithoutCuda("device stopwatch", context_.device()); }
+void DeviceStopwatch::Destroy::operator()(void*) const {}
+
+#endif
+
+}  // namespace favor

@@ -1,0 +1,55 @@
+// Work on a GPU that is recorded once and started again as a whole, and its time: how long kernels
+// take without the host.
+#ifndef FAVOR_CORE_DEVICE_GRAPH_H_
+#define FAVOR_CORE_DEVICE_GRAPH_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "favor/context.h"
+
+namespace favor {
+
+class DeviceGraph {
+ public:
+  // Calls `work`, which queues operations in the context, and records what it queues instead of
+  // running it. Arrays that the operations use must outlive this object; `work` must not wait for
+  // the GPU or copy from the host. Throws kUnavailable for a context on the CPU.
+  DeviceGraph(const Context& context, const std::function<void()>& work);
+
+  // Starts the recorded work again, in the context.
+  void Launch() const;
+
+ private:
+  struct Destroy {
+    void operator()(void* graph) const;
+  };
+  const Context& context_;
+  std::unique_ptr<void, Destroy> graph_;  // cudaGraphExec_t
+};
+
+// Queues a copy between two arrays on the context's GPU: what memory can do at best.
+void QueueCopy(void* to, const void* from, int64_t bytes, const Context& context);
+
+// Seconds on a GPU from a point of the context's work to a later one.
+class DeviceStopwatch {
+ public:
+  // Throws kUnavailable for a context on the CPU.
+  explicit DeviceStopwatch(const Context& context);
+
+  void Start();
+  // Waits for the work queued so far.
+  double Seconds();
+
+ private:
+  struct Destroy {
+    void operator()(void* event) const;
+  };
+  const Context& context_;
+  std::unique_ptr<void, Destroy> begin_, end_;  // cudaEvent_t
+};
+
+}  // namespace favor
+
+#endif  // FAVOR_CORE_DEVICE_GRAPH_H_

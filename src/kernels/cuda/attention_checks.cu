@@ -1,0 +1,174 @@
+// Checks of the rows of an attention call on a GPU, and δ.
+#include "kernels/attention_checks.h"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/cuda/row_vectors.cuh"
+
+namespace favor::kernels::cuda {
+
+using general::Array;
+using general::ArrayOf;
+using general::ArrayOfGroups;
+using general::kRowThreads;
+using general::kVector;
+
+namespace {
+
+constexpr char kName[] = "attention";
+
+// Rows of an array [batch, heads, length, columns] that are counted if they are not within a limit.
+struct Checked {
+  Array array, mask;
+  bool has_vectors = false;
+  int64_t heads = 1, length = 0, rows = 0;
+  int columns = 0, lanes = 1;
+  float limit = 0;
+  // Keys that are centred: also if scale·‖k − mean‖² is too large for a head that has them.
+  Array mean{};
+  int64_t sharing = 1;
+  double scale = 0;
+  TallyEntry* tally = nullptr;
+};
+
+__device__ bool CentredIsWithin(const Checked& a, int64_t batch, int64_t kv_head, int64_t at) {
+  for (int64_t head = kv_head * a.sharing; head < (kv_head + 1) * a.sharing; ++head) {
+    double square = 0;
+    for (int i = 0; i < a.columns; ++i) {
+      const double x = a.array.Load(at + i * a.array.column) -
+                       a.mean.Load(a.mean.At(batch, head, 0) + i * a.mean.row);
+      square += x * x;
+    }
+    if (!(a.scale * square <= kLargestNorm)) return false;
+  }
+  return true;
+}
+
+__global__ void CheckRows(const __grid_constant__ Checked a) {
+  const int rows_at_a_time = kRowThreads / a.lanes, lane = threadIdx.x % a.lanes;
+  int unusable = 0;
+  for (int64_t first = int64_t{blockIdx.x} * rows_at_a_time; first < a.rows;
+       first += int64_t{gridDim.x} * rows_at_a_time) {
+    const int64_t row = first + threadIdx.x / a.lanes;
+    bool within = true;
+    const int64_t batch = row / (a.heads * a.length), head = row / a.length % a.heads,
+                  index = row % a.length;
+    const bool exists =
+        row < a.rows && (a.mask.data == nullptr || a.mask.Load(a.mask.At(batch, head, index)) != 0);
+    const int64_t at = a.array.At(batch, head, index);
+    for (int column = lane * kVector; exists && column < a.columns; column += a.lanes * kVector) {
+      float values[kVector];
+      LoadVector(a.array, a.has_vectors, at, column, a.columns, values);
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) within &= fabsf(values[i]) <= a.limit;
+    }
+    for (int distance = a.lanes / 2; distance > 0; distance /= 2)
+      within &= __shfl_xor_sync(~0u, static_cast<int>(within), distance) != 0;
+    if (lane > 0 || !exists) continue;
+    if (within && a.mean.data != nullptr) within = CentredIsWithin(a, batch, head, at);
+    unusable += within ? 0 : 1;
+  }
+  general::AddToTally(&a.tally->unusable, unusable);
+}
+
+unsigned BlocksOfRows(int64_t rows, int lanes) {
+  constexpr int64_t kMostBlocks = 2112;
+  const int64_t at_a_time = kRowThreads / lanes;
+  return static_cast<unsigned>(
+      std::clamp<int64_t>((rows + at_a_time - 1) / at_a_time, 1, kMostBlocks));
+}
+
+// The array and its limit are given, and what else is to be checked.
+void Launch(const ConstView& array, double limit, Checked a, const Context& context) {
+  if (array.empty() || array.shape().Elements() == 0) return;
+  a.array = ArrayOf(array);
+  a.has_vectors = general::HasVectors(array);
+  a.heads = array.size(1);
+  a.length = array.size(2);
+  a.rows = array.size(0) * a.heads * a.length;
+  a.columns = static_cast<int>(array.size(3));
+  a.lanes = general::LanesOf(a.columns);
+  a.limit = static_cast<float>(std::min(limit, double{std::numeric_limits<float>::max()}));
+  CheckRows<<<BlocksOfRows(a.rows, a.lanes), kRowThreads, 0,
+              static_cast<cudaStream_t>(UseStream(context))>>>(a);
+  Check(kName);
+}
+
+struct Deltas {
+  Array out, grad_out, delta;
+  bool has_vectors, normalize;
+  int64_t heads, length, rows;
+  int columns, lanes;
+  TallyEntry* tally;
+};
+
+__global__ void DeltaRows(const __grid_constant__ Deltas a) {
+  const int rows_at_a_time = kRowThreads / a.lanes, lane = threadIdx.x % a.lanes;
+  int unusable = 0;
+  for (int64_t first = int64_t{blockIdx.x} * rows_at_a_time; first < a.rows;
+       first += int64_t{gridDim.x} * rows_at_a_time) {
+    const int64_t row = first + threadIdx.x / a.lanes;
+    const int64_t batch = row / (a.heads * a.length), head = row / a.length % a.heads,
+                  index = row % a.length;
+    double sum = 0;
+    for (int column = lane * kVector; a.normalize && row < a.rows && column < a.columns;
+         column += a.lanes * kVector) {
+      float x[kVector], y[kVector];
+      LoadVector(a.out, a.has_vectors, a.out.At(batch, head, index), column, a.columns, x);
+      LoadVector(a.grad_out, a.has_vectors, a.grad_out.At(batch, head, index), column, a.columns,
+                 y);
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) sum += double{x[i]} * y[i];
+    }
+    for (int distance = a.lanes / 2; distance > 0; distance /= 2)
+      sum += __shfl_xor_sync(~0u, sum, distance);
+    if (lane > 0 || row >= a.rows) continue;
+    unusable += isfinite(a.delta.Store(a.delta.At(batch, head, index), -sum)) ? 0 : 1;
+  }
+  general::AddToTally(&a.tally->unusable, unusable);
+}
+
+}  // namespace
+
+void CountUnusable(const RangeArguments& a, const Context& context) {
+  const AttentionProblem& problem = a.problem;
+  const double most =
+      std::sqrt(kLargestNorm / (std::fabs(problem.scale) * static_cast<double>(problem.dim)));
+  Launch(problem.q, most, {.tally = a.tally}, context);
+  Launch(problem.k, most,
+         {.mask = ArrayOf(problem.mask),
+          .mean = ArrayOf(a.key_mean),
+          .sharing = problem.heads / problem.kv_heads,
+          .scale = problem.scale,
+          .tally = a.tally},
+         context);
+  Launch(problem.v, kLargestValue, {.mask = ArrayOf(problem.mask), .tally = a.tally}, context);
+}
+
+void CountNotFinite(const FiniteArguments& a, const Context& context) {
+  Launch(a.array.AsRank4(), std::numeric_limits<double>::max(), {.tally = a.tally}, context);
+}
+
+void FindDeltas(const DeltaArguments& a, const Context& context) {
+  const AttentionProblem& problem = a.problem;
+  const int lanes = general::LanesOf(problem.value_dim);
+  const int64_t rows = problem.Groups() * problem.query_length;
+  if (rows == 0) return;
+  DeltaRows<<<BlocksOfRows(rows, lanes), kRowThreads, 0,
+              static_cast<cudaStream_t>(UseStream(context))>>>(
+      {.out = ArrayOf(a.out),
+       .grad_out = ArrayOf(a.grad_out),
+       .delta = ArrayOfGroups(a.delta, problem.heads),
+       .has_vectors = general::HasVectors(a.out) && general::HasVectors(a.grad_out),
+       .normalize = problem.normalize,
+       .heads = problem.heads,
+       .length = problem.query_length,
+       .rows = rows,
+       .columns = static_cast<int>(problem.value_dim),
+       .lanes = lanes,
+       .tally = a.tally});
+  Check(kName);
+}
+
+}  // namespace favor::kernels::cuda

@@ -1,0 +1,112 @@
+// Linear attention of a whole call on a GPU: states of segments, their scan or sum, and the rows
+// that read them. Nothing waits, and what is launched depends on shapes alone.
+#include "kernels/linear_attention.h"
+
+#include <optional>
+
+#include "kernels/cuda/fused_call.h"
+#include "kernels/cuda/linear_call.cuh"
+
+namespace favor::kernels::cuda {
+
+using general::Call;
+using general::GroupStates;
+using general::Scan;
+using general::Side;
+
+namespace {
+
+// Causal calls with states and few rows go token by token through the states themselves.
+void Causal(const LinearArguments& a, const Call& call, const Context& context) {
+  const GroupStates own = general::PointersOf(a.states);
+  if (!a.states.empty() && call.key_length <= general::kFewRows)
+    return general::CausalFew(call, own, context);
+  // States of the caller must not change if a number is unusable: the general kernels count those
+  // before states move.
+  const bool is_fused = a.states.empty() && fused::Takes(call, a.heads.features, context);
+  const int64_t decayed = a.call.problem.log_decay.empty() ? INT64_MAX : kMostDecayedRows;
+  const Cut cut = CutRows(call.groups, call.key_length, call.map.width, call.value_dim,
+                          /*sides=*/1, decayed, is_fused ? fused::kMostSegments : kMostSegments);
+  const SegmentStateScratch memory(context, call.groups, cut, call.map.width, call.value_dim);
+  std::optional<fused::Flags> flags;
+  fused::Call fast;
+  if (is_fused) {
+    flags.emplace(context, call.groups * cut.segments);
+    fast = fused::CallOf(call, cut, /*state_stride=*/0, memory.states(), flags->data());
+    fused::KeyStates(fast, StreamOf(context));
+  } else {
+    general::SegmentStatesOf(call, Side::kKeys, /*causal=*/true, cut, memory.states(), context);
+  }
+  general::ScanStates(call, Scan::kBefore, cut.segments, memory.states(), own, own, context);
+  if (!a.states.empty()) general::CountTokens(call, own.tokens, context);
+  if (is_fused) fused::CausalOutput(fast, StreamOf(context));
+  general::Output(call, /*causal=*/true, cut, /*state_stride=*/0, memory.states(),
+                  is_fused ? flags->data() : nullptr, context);
+}
+
+void Bidirectional(const LinearArguments& a, const Call& call, const Context& context) {
+  const GroupStates own = general::PointersOf(a.states);
+  const bool is_fused = fused::Takes(call, a.heads.features, context);
+  const int64_t most = is_fused ? fused::kMostSegments : kMostSegments;
+  const auto cut = [&](int64_t length) {
+    return CutRows(call.groups, length, call.map.width, call.value_dim, /*sides=*/1,
+                   /*most_rows=*/INT64_MAX, most);
+  };
+  const Cut keys = cut(call.key_length), queries = cut(call.query_length);
+  const SegmentStateScratch memory(context, call.groups, keys, call.map.width, call.value_dim);
+  std::optional<fused::Flags> flags;
+  if (is_fused) {
+    flags.emplace(context, call.groups * queries.segments);
+    fused::KeyStates(fused::CallOf(call, keys, /*state_stride=*/0, memory.states(), nullptr),
+                     StreamOf(context));
+  } else {
+    general::SegmentStatesOf(call, Side::kKeys, /*causal=*/false, keys, memory.states(), context);
+  }
+  general::ScanStates(call, Scan::kTotal, keys.segments, memory.states(), own, own, context);
+  if (!a.states.empty()) general::CountTokens(call, own.tokens, context);
+  if (is_fused) {
+    fused::Output(fused::CallOf(call, queries, keys.segments, memory.states(), flags->data()),
+                  StreamOf(context));
+  }
+  general::Output(call, /*causal=*/false, queries, keys.segments, memory.states(),
+                  is_fused ? flags->data() : nullptr, context);
+}
+
+}  // namespace
+
+void LinearAttention(const LinearArguments& a, const Context& context) {
+  general::Refuse(a.call.problem, a.heads.features);
+  const Call call = general::CallOf(a, context);
+  if (a.call.problem.causal) {
+    Causal(a, call, context);
+  } else {
+    Bidirectional(a, call, context);
+  }
+}
+
+void LinearAppend(const LinearArguments& a, const Context& context) {
+  general::Refuse(a.call.problem, a.heads.features);
+  const Call call = general::CallOf(a, context);
+  const GroupStates own = general::PointersOf(a.states);
+  if (call.key_length <= general::kFewRows) return general::AppendFew(call, own, context);
+  const Cut cut = CutRows(call.groups, call.key_length, call.map.width, call.value_dim);
+  const SegmentStateScratch memory(context, call.groups, cut, call.map.width, call.value_dim);
+  general::SegmentStatesOf(call, Side::kKeys, /*causal=*/true, cut, memory.states(), context);
+  general::ScanStates(call, Scan::kTotal, cut.segments, memory.states(), own, own, context);
+  general::CountTokens(call, own.tokens, context);
+}
+
+void LinearRead(const LinearArguments& a, const Context& context) {
+  general::Refuse(a.call.problem, a.heads.features);
+  const Call call = general::CallOf(a, context);
+  const GroupStates own = general::PointersOf(a.states);
+  if (call.query_length <= general::kFewRows) return general::ReadFew(call, own, context);
+  const Cut one{.segments = 1, .rows = kSegmentStep};
+  const SegmentStateScratch memory(context, call.groups, one, call.map.width, call.value_dim);
+  general::ScanStates(call, Scan::kTotal, /*segments=*/0, memory.states(), own, {}, context);
+  const Cut cut = CutRows(call.groups, call.query_length, call.map.width, call.value_dim);
+  general::Output(call, /*causal=*/false, cut, /*state_stride=*/1, memory.states(),
+                  /*only=*/nullptr, context);
+}
+
+}  // namespace favor::kernels::cuda
