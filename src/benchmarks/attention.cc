@@ -64,6 +64,7 @@ class BenchCall {
 struct Timed {
   AttentionMeasurement row;
   AttentionOptions options;
+  Tensor log_decay;  // what the options point to
   double spent = 0;
 };
 
@@ -78,11 +79,13 @@ std::vector<Timed> RowsOfLength(const AttentionBenchOptions& options, int64_t le
   };
   for (const std::string& map : options.maps) {
     for (const std::string& projection : options.projections) {
-      AttentionOptions& attention = add({.map = map, .projection = projection}).options;
+      Timed& timed = add({.map = map, .projection = projection});
+      AttentionOptions& attention = timed.options;
       attention.plan = FeaturePlan::Draw(
           {.map = map,
            .projection = projection,
            .features = options.features,
+           .omega_type = options.omega_type,
            // A for this deviation and dim: a causal call may not take it from the data.
            .oprf_a = FindMap(map).takes_a ? std::vector<double>{OptimalOprfA(
                                                 2 * options.deviation * options.deviation *
@@ -90,7 +93,11 @@ std::vector<Timed> RowsOfLength(const AttentionBenchOptions& options, int64_t le
                                                 options.dim)}
                                           : std::vector<double>{}},
           options.heads, options.dim, seed);
-      rows.back().row.features = attention.plan->features();  // a projection may have its own m
+      timed.row.features = attention.plan->features();  // a projection may have its own m
+      if (!options.log_decay) continue;
+      timed.log_decay = Tensor({length}, DataType::kF64);
+      std::fill_n(timed.log_decay.Data<double>(), length, *options.log_decay);
+      attention.log_decay = std::as_const(timed.log_decay).view();
     }
   }
   for (const AttentionKindInfo& kind : AttentionKinds()) {
@@ -172,7 +179,11 @@ void TimeOnCpu(const AttentionBenchOptions& options, int64_t length, std::vector
 void TimeOnGpu(const AttentionBenchOptions& options, int64_t length, std::vector<Timed>& rows,
                const Context& context) {
   GpuAttention arrays(options, length, context);
-  for (Timed& timed : rows) timed.row.seconds = arrays.Seconds(timed.options, options.rounds);
+  for (Timed& timed : rows) {
+    const auto [seconds, extra_bytes] = arrays.CostOf(timed.options, options.rounds);
+    timed.row.seconds = seconds;
+    timed.row.extra_bytes = extra_bytes;
+  }
 }
 
 // What one call computes and moves.
@@ -268,9 +279,7 @@ std::string NameOf(const AttentionBench& bench, const AttentionMeasurement& row)
 }
 
 std::vector<std::string> CpuColumns(const AttentionBench& bench, const AttentionMeasurement& row) {
-  return {
-      fmt::format("{:.1f}", row.gflops), ShareText(row.gflops, bench.sgemm_gflops),
-      row.extra_bytes ? fmt::format("{:.1f}", static_cast<double>(*row.extra_bytes) / 1e6) : "—"};
+  return {fmt::format("{:.1f}", row.gflops), ShareText(row.gflops, bench.sgemm_gflops)};
 }
 
 std::vector<std::string> GpuColumns(const AttentionBench& bench, const AttentionMeasurement& row) {
@@ -306,8 +315,9 @@ reports::Table AttentionBench::ToTable() const {
   const std::vector<std::string> more =
       on_gpu ? std::vector<std::string>{"TFLOP/s", "flop/token", "bytes/token", "exp/token",
                                         "of a copy"}
-             : std::vector<std::string>{"GFLOP/s", "of sgemm", "extra MB"};
+             : std::vector<std::string>{"GFLOP/s", "of sgemm"};
   table.columns.insert(table.columns.end(), more.begin(), more.end());
+  table.columns.emplace_back("extra MB");
   table.columns.emplace_back("exact/linear");
   for (const AttentionMeasurement& row : rows) {
     std::vector<std::string> cells = {
@@ -315,6 +325,8 @@ reports::Table AttentionBench::ToTable() const {
         fmt::format("{:.3g}", static_cast<double>(row.length * options.batch) / row.seconds)};
     for (std::string cell : on_gpu ? GpuColumns(*this, row) : CpuColumns(*this, row))
       cells.push_back(std::move(cell));
+    cells.push_back(
+        row.extra_bytes ? fmt::format("{:.1f}", static_cast<double>(*row.extra_bytes) / 1e6) : "—");
     cells.push_back(RatioToExact(*this, row));
     table.rows.push_back(std::move(cells));
   }

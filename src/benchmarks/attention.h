@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "favor/context.h"
+#include "favor/maps.h"
 #include "reports/plot.h"
 #include "reports/table.h"
 
@@ -27,7 +28,9 @@ struct AttentionBenchOptions {
   // times as many.
   int64_t rounds = 5;
   DataType type = DataType::kF32;  // of the arrays; on a GPU only another
-  bool quiet = false;              // no progress on stderr
+  OmegaType omega_type = OmegaType::kF32;
+  std::optional<double> log_decay;  // causal linear attention forgets: ℓ of every token
+  bool quiet = false;               // no progress on stderr
 
   int64_t ValueDim() const { return value_dim == 0 ? dim : value_dim; }
 };
@@ -40,7 +43,7 @@ struct AttentionMeasurement {
   int64_t features;  // m; 0 for exact attention
   double seconds;    // forward, or forward and backward together
   double gflops;
-  // Peak memory beyond inputs, outputs and gradients; on the CPU only.
+  // Peak memory beyond inputs, outputs and gradients.
   std::optional<int64_t> extra_bytes = {};
   // Of one call: bytes of its arrays, each read or written once by each pass that needs it, and
   // exponentials.

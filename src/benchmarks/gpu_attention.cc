@@ -63,9 +63,13 @@ GpuAttention::GpuAttention(const AttentionBenchOptions& options, int64_t length,
   grad_v_ = zeros(values);
 }
 
-double GpuAttention::Seconds(const AttentionOptions& options, int64_t rounds) {
+GpuAttention::Cost GpuAttention::CostOf(const AttentionOptions& options, int64_t rounds) {
   const attention::Call call = attention::CheckCall({q_, k_, v_}, options, context_);
   const Tally tally(context_);
+  Tensor grad_log_decay;
+  if (backward_ && options.log_decay.data() != nullptr)
+    grad_log_decay =
+        Tensor({q_.shape()[0], q_.shape()[1], q_.shape()[2]}, DataType::kF32, context_.device());
   const auto run = [&](attention::Trace& trace) {
     attention::Forward(
         call, {.out = out_, .trace = backward_ ? &trace : nullptr, .tally = tally.At()}, context_);
@@ -75,15 +79,18 @@ double GpuAttention::Seconds(const AttentionOptions& options, int64_t rounds) {
                          .grad_out = grad_out_,
                          .grad_q = grad_q_,
                          .grad_k = grad_k_,
-                         .grad_v = grad_v_},
+                         .grad_v = grad_v_,
+                         .grad_log_decay = grad_log_decay},
                         tally.At(), context_);
   };
   attention::Trace first(call), recorded(call);
-  run(first);  // sends constants of the plan and loads kernels, which a graph cannot
+  // Sends constants of the plan and loads kernels, which a graph cannot.
+  const int64_t scratch = ScratchPeakOf(context_, [&] { run(first); });
   if (tally.Read()[0].unusable > 0)
     Throw(ErrorCode::kInvalidData, "bench", "given results that are not finite");
   const DeviceGraph graph(context_, [&] { run(recorded); });
-  return MedianSeconds(context_, rounds, [&] { graph.Launch(); });
+  return {.seconds = MedianSeconds(context_, rounds, [&] { graph.Launch(); }),
+          .extra_bytes = scratch + (backward_ ? first.Bytes() : 0)};
 }
 
 double GpuCopyRate(int64_t rounds, const Context& context) {

@@ -15,9 +15,13 @@ class GpuAttention {
  public:
   GpuAttention(const AttentionBenchOptions& options, int64_t length, const Context& context);
 
-  // The median time of a call, or of a call with its gradients. Throws kInvalidData if its results
-  // are not finite.
-  double Seconds(const AttentionOptions& options, int64_t rounds);
+  // Of a call, or of a call with its gradients.
+  struct Cost {
+    double seconds;       // the median
+    int64_t extra_bytes;  // beyond the arrays
+  };
+  // Throws kInvalidData if results are not finite.
+  Cost CostOf(const AttentionOptions& options, int64_t rounds);
 
  private:
   const Context& context_;

@@ -9,7 +9,7 @@
 #include "core/error_text.h"
 
 #if FAVOR_CUDA
-#include <cuda_runtime_api.h>
+#include "core/cuda_check.h"
 #endif
 
 namespace favor {
@@ -76,14 +76,6 @@ void FreeHost(std::byte* memory, size_t size) {
 }
 
 #if FAVOR_CUDA
-void CheckCuda(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  cudaGetLastError();  // clears it: the next launch would report this error as its own
-  const ErrorCode code =
-      status == cudaErrorMemoryAllocation ? ErrorCode::kOutOfMemory : ErrorCode::kUnavailable;
-  Throw(code, "cuda", "{}: {}", what, cudaGetErrorString(status));
-}
-
 // Streams of contexts and the default stream, on which cudaMemcpy and cudaMemset run, do not wait
 // for each other.
 void WaitForAllOf(const Device& device) {
@@ -113,7 +105,7 @@ internal::Memory AllocateOn(const Device& device, int64_t bytes) {
 #if FAVOR_CUDA
     CheckCuda(cudaSetDevice(device.index), "select GPU");
     void* memory = nullptr;
-    CheckCuda(cudaMalloc(&memory, size == 0 ? kAlignment : size), "allocate GPU memory");
+    CheckAllocation(cudaMalloc(&memory, size == 0 ? kAlignment : size), "tensor", bytes);
     internal::Memory owner(static_cast<std::byte*>(memory),
                            {[](std::byte* p, size_t) { cudaFree(p); }});
     CheckCuda(cudaMemset(memory, 0, size), "clear GPU memory");
@@ -213,8 +205,9 @@ void* TakeFrom([[maybe_unused]] const DevicePool& pool, [[maybe_unused]] int64_t
                [[maybe_unused]] const DeviceStream& stream) {
   void* memory = nullptr;
 #if FAVOR_CUDA
-  CheckCuda(cudaMallocFromPoolAsync(&memory, static_cast<size_t>(bytes), Cuda(pool), Cuda(stream)),
-            "allocate GPU memory");
+  CheckAllocation(
+      cudaMallocFromPoolAsync(&memory, static_cast<size_t>(bytes), Cuda(pool), Cuda(stream)),
+      "scratch memory", bytes);
 #endif
   return memory;
 }
@@ -228,6 +221,25 @@ void GiveBack([[maybe_unused]] void* memory, [[maybe_unused]] const DeviceStream
 void ReleaseFree([[maybe_unused]] const DevicePool& pool) {
 #if FAVOR_CUDA
   if (pool != nullptr) CheckCuda(cudaMemPoolTrimTo(Cuda(pool), 0), "release GPU memory");
+#endif
+}
+
+int64_t PeakOf([[maybe_unused]] const DevicePool& pool) {
+  uint64_t peak = 0;
+#if FAVOR_CUDA
+  if (pool != nullptr)
+    CheckCuda(cudaMemPoolGetAttribute(Cuda(pool), cudaMemPoolAttrUsedMemHigh, &peak),
+              "read the peak of GPU memory");
+#endif
+  return static_cast<int64_t>(peak);
+}
+
+void RestartPeak([[maybe_unused]] const DevicePool& pool) {
+#if FAVOR_CUDA
+  uint64_t zero = 0;
+  if (pool != nullptr)
+    CheckCuda(cudaMemPoolSetAttribute(Cuda(pool), cudaMemPoolAttrUsedMemHigh, &zero),
+              "restart the peak of GPU memory");
 #endif
 }
 

@@ -44,6 +44,9 @@ DevicePool MakePool(const Device& device, int64_t most_free_bytes);
 void* TakeFrom(const DevicePool& pool, int64_t bytes, const DeviceStream& stream);
 void GiveBack(void* memory, const DeviceStream& stream) noexcept;
 void ReleaseFree(const DevicePool& pool);  // frees what finished work has given back
+// The most bytes that were taken at a time since RestartPeak.
+int64_t PeakOf(const DevicePool& pool);
+void RestartPeak(const DevicePool& pool);
 
 // Sets bytes to 0: queued on the stream of a GPU, at once on the CPU.
 void ZeroBytes(void* memory, int64_t bytes, const Device& device, const DeviceStream& stream);

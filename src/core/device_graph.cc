@@ -3,22 +3,25 @@
 #include "core/device.h"
 #include "core/device_work.h"
 #include "core/error_text.h"
+#include "core/runtime.h"
 
 #if FAVOR_CUDA
-#include <cuda_runtime_api.h>
+#include "core/cuda_check.h"
 #endif
 
 namespace favor {
 
+int64_t ScratchPeakOf(const Context& context, const std::function<void()>& work) {
+  const internal::Runtime& runtime = internal::Inside(context);
+  WaitFor(runtime.stream);
+  RestartPeak(runtime.scratch_of_device);
+  work();
+  return PeakOf(runtime.scratch_of_device);
+}
+
 #if FAVOR_CUDA
 
 namespace {
-
-void CheckCuda(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  cudaGetLastError();  // clears it: the next launch would report this error as its own
-  Throw(ErrorCode::kUnavailable, "cuda", "{}: {}", what, cudaGetErrorString(status));
-}
 
 cudaStream_t StreamOf(const Context& context) {
   if (context.device().type != DeviceType::kCuda)

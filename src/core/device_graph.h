@@ -1,5 +1,5 @@
-// Work on a GPU that is recorded once and started again as a whole, and its time: how long kernels
-// take without the host.
+// Work on a GPU that is recorded once and started again as a whole, its time and its memory: what
+// kernels take without the host.
 #ifndef FAVOR_CORE_DEVICE_GRAPH_H_
 #define FAVOR_CORE_DEVICE_GRAPH_H_
 
@@ -31,6 +31,10 @@ class DeviceGraph {
 
 // Queues a copy between two arrays on the context's GPU: what memory can do at best.
 void QueueCopy(void* to, const void* from, int64_t bytes, const Context& context);
+
+// The most bytes of scratch memory that `work`, which queues operations in a context on a GPU, has
+// at a time.
+int64_t ScratchPeakOf(const Context& context, const std::function<void()>& work);
 
 // Seconds on a GPU from a point of the context's work to a later one.
 class DeviceStopwatch {

@@ -34,10 +34,10 @@ TEST_F(BenchCommand, PrintsATableAndWritesJsonAndAPlot) {
   ASSERT_EQ(json["rows"].size(), 6u);
   for (const auto& row : json["rows"]) {
     for (const char* key :
-         {"attention",   "map",     "projection", "causal",       "backward",
-          "batch",       "heads",   "dim",        "value_dim",    "features",
-          "length",      "threads", "seconds",    "gflops",       "share_of_sgemm",
-          "extra_bytes", "type",    "bytes",      "exponentials", "share_of_copy"}) {
+         {"attention",    "map",           "projection",     "causal",      "backward", "batch",
+          "heads",        "dim",           "value_dim",      "features",    "length",   "threads",
+          "seconds",      "gflops",        "share_of_sgemm", "extra_bytes", "type",     "bytes",
+          "exponentials", "share_of_copy", "omega_type",     "log_decay"}) {
       EXPECT_TRUE(row.contains(key)) << key;
     }
     EXPECT_EQ(row["causal"], true);
@@ -64,11 +64,22 @@ TEST_F(BenchCommand, TakesMapsWithoutOmegaAndADimOfValues) {
   EXPECT_EQ(row["value_dim"], 24);
 }
 
+TEST_F(BenchCommand, TimesForgettingAndRoundedProjections) {
+  const ToolResult result = Run({"--causal", "--backward", "--log-decay", "-0.1", "--omega-type",
+                                 "bf16", "--json", dir_ / "b.json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto row = nlohmann::json::parse(std::ifstream(dir_ / "b.json"))["rows"][0];
+  EXPECT_EQ(row["omega_type"], "bf16");
+  EXPECT_EQ(row["log_decay"], -0.1);
+}
+
 TEST_F(BenchCommand, RefusesWrongOptions) {
   ExpectError(RunTool({"bench", "attention", "--map", "taylor", "--dim", "300"}), 2,
               "given 300 for the map 'taylor'");
   ExpectError(Run({"--value-dim", "-1"}), 2, "--value-dim");
   ExpectError(Run({"--type", "bf16"}), 2, "--type: given without --device cuda");
+  ExpectError(Run({"--log-decay", "-1"}), 2, "--log-decay: given without --causal");
+  ExpectError(Run({"--causal", "--log-decay", "0.5"}), 2, "--log-decay: given 0.5");
   if (ListGpus().empty()) ExpectError(Run({"--device", "cuda:0"}), 1, "cuda");
   ExpectError(Run({"--lengths", "16,many"}), 2, "--lengths");
   ExpectError(Run({"--maps", "positiv"}), 2, "did you mean 'positive'");

@@ -25,6 +25,7 @@ struct Arguments {
   benchmarks::AttentionBenchOptions options;
   std::string json, plot;
   std::optional<DataType> type;
+  std::optional<OmegaType> omega_type;
   ContextArguments run;
 };
 
@@ -53,6 +54,8 @@ Json ToJson(const benchmarks::AttentionBench& bench) {
          {"share_of_sgemm", bench.sgemm_gflops ? Json(row.gflops / *bench.sgemm_gflops) : Json()},
          {"extra_bytes", or_null(row.extra_bytes)},
          {"type", Name(bench.options.type)},
+         {"omega_type", Name(bench.options.omega_type)},
+         {"log_decay", or_null(bench.options.log_decay)},
          {"bytes", row.bytes},
          {"exponentials", row.exponentials},
          {"share_of_copy",
@@ -99,6 +102,14 @@ void Run(Arguments& a) {
     Throw(ErrorCode::kInvalidOption, "bench attention: --type",
           "given without --device cuda, expected none: kernels of the CPU compute with f32");
   if (on_gpu) a.options.type = a.type.value_or(DataType::kBF16);
+  a.options.omega_type =
+      a.omega_type.value_or(a.options.type == DataType::kBF16 ? OmegaType::kBF16 : OmegaType::kF32);
+  if (a.options.log_decay && !a.options.causal)
+    Throw(ErrorCode::kInvalidOption, "bench attention: --log-decay",
+          "given without --causal, expected both: only causal attention forgets");
+  if (a.options.log_decay && !(*a.options.log_decay <= 0))
+    Throw(ErrorCode::kInvalidOption, "bench attention: --log-decay", "given {}, expected at most 0",
+          *a.options.log_decay);
   // Invalid combinations are rejected here, not after an hour.
   for (const std::string& map : a.options.maps) {
     for (const std::string& projection : a.options.projections) {
@@ -129,6 +140,13 @@ void Declare(Options& options, Arguments& a) {
   options.Choices("--maps,--map", features::MapNames(), a.options.maps, "Feature maps");
   options.Choices("--projections,--projection", features::ProjectionNames(), a.options.projections,
                   "Ways to draw ω");
+  options.Choice("--omega-type", a.omega_type, "ω is rounded to this type; bf16 is faster on a GPU")
+      .Default("bf16 for arrays of bf16, f32 otherwise");
+  options
+      .Number("--log-decay", a.options.log_decay,
+              "Linear attention forgets: the logarithm by which every token decays the past, at "
+              "most 0")
+      .Default("none");
   options
       .Integer("--window", {0, kMaxLength}, a.options.window,
                "Time kinds with a window of this size too, with the first map")

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "core/cuda_check.h"
 #include "core/device_work.h"
 #include "favor/error.h"
 
@@ -14,10 +15,7 @@ namespace favor::kernels::cuda {
 // Throws if a call, or the launch before this, failed. Kernels run later: a failure inside one is
 // reported by the next call that waits for the stream.
 inline void Check(const char* operation, cudaError_t status = cudaGetLastError()) {
-  if (status == cudaSuccess) return;
-  cudaGetLastError();  // clears it: the next launch would report this error as its own
-  throw Error(ErrorCode::kUnavailable, operation,
-              std::string("cuda: ") + cudaGetErrorString(status));
+  CheckCuda(status, "cuda", operation);
 }
 
 // The stream of a context on a GPU, which becomes the current one of this thread.
