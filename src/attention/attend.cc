@@ -31,7 +31,7 @@ void Forward(const Call& call, const ForwardTo& to, const Context& context) {
   const bool on_gpu = call.device().type == DeviceType::kCuda,
              looks =
                  call.kind.ChecksWhileItWorks() && !call.reference && call.compat == Compat::kNone;
-  if (on_gpu || !looks) {
+  if (on_gpu ? !call.kind.ChecksInputsOnGpu() : !looks) {
     kernels::AttentionProblem read = call.problem;
     if (!call.kind.ReadsQueriesAndKeys()) read.q = read.k = {};
     kernels::CountUnusable({.problem = read, .key_mean = {}, .tally = to.tally}, context);

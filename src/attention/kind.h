@@ -70,11 +70,13 @@ class Kind {
   virtual bool ReadsQueriesAndKeys() const { return true; }
   // Whether its fast kernels on the CPU detect arguments out of range, and results that are not
   // finite, while they run. For other kinds, and for the reference, arrays are checked before and
-  // after. On a GPU arguments are checked before, and all kernels look at their results.
+  // after.
   virtual bool ChecksWhileItWorks() const { return false; }
 
-  // Whether its operations have kernels for a GPU.
+  // Whether its operations have kernels for a GPU. They look at their results, and at arguments too
+  // if they check inputs; for other kinds arguments are checked before.
   virtual bool RunsOnGpu() const { return false; }
+  virtual bool ChecksInputsOnGpu() const { return false; }
 
   // Checks options, and completes the call with what the kind needs. Kinds without random features
   // refuse options that only apply to random features.

@@ -87,8 +87,8 @@ struct AttentionArguments {
   // If given, filled instead of `out` and log_sum, and no row is counted as empty or nonpositive.
   // The type of `out` still chooses the backend.
   SumParts parts{};
-  // Whether kernels::ExactAttention, on the CPU, also counts unusable rows of the inputs as
-  // CountUnusable does: while they are in the cache.
+  // Whether kernels::ExactAttention on the CPU, or LinearAttention on a GPU, also counts unusable
+  // rows of the inputs as CountUnusable does: while it reads them.
   bool checks_inputs = false;
 
   // On the CPU only.

@@ -18,6 +18,7 @@ struct Case {
   std::string attention = "linear", map = "positive";
   bool causal = false, masked = false, cross = false, grouped = false, normalize = true;
   bool centred = false, frozen_mean = false;
+  OmegaType omega_type = OmegaType::kF32;
   bool forgets =
       false;           // log_decay of every query head: mild, strong and, at some tokens, nearly 0
   int64_t window = 3;  // of kinds that have one
@@ -61,7 +62,7 @@ class Call {
         mean_(RandomTensor({heads_, c.dim}, 0.4, 5)) {
     options = {.attention = c.attention, .causal = c.causal, .renormalize = c.normalize};
     if (c.TakesPlan()) {
-      FeatureOptions features{.map = c.map, .features = c.features};
+      FeatureOptions features{.map = c.map, .features = c.features, .omega_type = c.omega_type};
       if (c.map == "oprf") features.oprf_a = {-0.1};
       // Away from 0: where a kernel vanishes, so does the denominator of a row that sees few keys.
       if (c.map.starts_with("poly-")) features.coefficients = {4, 1, 0.5, 0.25};

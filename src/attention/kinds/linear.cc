@@ -49,6 +49,7 @@ class Linear : public Kind {
   bool TakesDecay() const override { return true; }
   bool ChecksWhileItWorks() const override { return true; }
   bool RunsOnGpu() const override { return true; }
+  bool ChecksInputsOnGpu() const override { return true; }
 
   void Complete(const AttentionOptions& options, const Context& context,
                 Call& call) const override {
@@ -59,10 +60,11 @@ class Linear : public Kind {
     if (call.compat != Compat::kNone) return AttendCompatibly(call, to.out, to.tally, context);
     const bool keeps_states = to.trace != nullptr && !call.problem.causal;
     auto trace = std::make_unique<const LinearTrace>(call, keeps_states, context);
-    kernels::LinearAttention({.call = to.Arguments(call.problem),
-                              .heads = trace->Heads(call.problem),
-                              .states = trace->states()},
-                             context);
+    kernels::LinearArguments arguments{.call = to.Arguments(call.problem),
+                                       .heads = trace->Heads(call.problem),
+                                       .states = trace->states()};
+    arguments.call.checks_inputs = true;
+    kernels::LinearAttention(arguments, context);
     if (to.trace != nullptr) to.trace->own = std::move(trace);
   }
 

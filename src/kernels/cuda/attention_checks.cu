@@ -1,5 +1,5 @@
 // Checks of the rows of an attention call on a GPU, and δ.
-#include "kernels/attention_checks.h"
+#include "kernels/cuda/attention_checks.cuh"
 
 #include <cmath>
 #include <limits>
@@ -29,6 +29,14 @@ struct Checked {
   Array mean{};
   int64_t sharing = 1;
   double scale = 0;
+};
+
+// Up to three arrays, and flags: if there are some and none is set, nothing is checked.
+struct CheckedArrays {
+  Checked of[3];
+  int count = 0;
+  const int* flags = nullptr;
+  int64_t flag_count = 0;
   TallyEntry* tally = nullptr;
 };
 
@@ -45,18 +53,46 @@ __device__ bool CentredIsWithin(const Checked& a, int64_t batch, int64_t kv_head
   return true;
 }
 
-__global__ void CheckRows(const __grid_constant__ Checked a) {
+// The place of row `row` of all rows of an array.
+struct RowPlace {
+  __device__ RowPlace(int64_t row, int64_t rows, int64_t heads, int64_t length) {
+    if (rows <= UINT32_MAX) {  // divisions of 64 bits take longer than reading a row
+      const auto r = static_cast<uint32_t>(row), l = static_cast<uint32_t>(length),
+                 h = static_cast<uint32_t>(heads), group = r / l;
+      index = r - group * l;
+      batch = group / h;
+      head = group - static_cast<uint32_t>(batch) * h;
+    } else {
+      index = row % length;
+      head = row / length % heads;
+      batch = row / length / heads;
+    }
+  }
+
+  int64_t batch, head, index;
+};
+
+// Whether a flag is set, for all threads of a block.
+__device__ bool AnySet(const int* flags, int64_t count) {
+  int any = 0;
+  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) any |= flags[i];
+  return __syncthreads_or(any) != 0;
+}
+
+__global__ void CheckRows(const __grid_constant__ CheckedArrays arrays) {
+  if (arrays.flags != nullptr && !AnySet(arrays.flags, arrays.flag_count)) return;
+  const Checked& a = arrays.of[blockIdx.y];
   const int rows_at_a_time = kRowThreads / a.lanes, lane = threadIdx.x % a.lanes;
   int unusable = 0;
   for (int64_t first = int64_t{blockIdx.x} * rows_at_a_time; first < a.rows;
        first += int64_t{gridDim.x} * rows_at_a_time) {
     const int64_t row = first + threadIdx.x / a.lanes;
     bool within = true;
-    const int64_t batch = row / (a.heads * a.length), head = row / a.length % a.heads,
-                  index = row % a.length;
+    const RowPlace place(row, a.rows, a.heads, a.length);
     const bool exists =
-        row < a.rows && (a.mask.data == nullptr || a.mask.Load(a.mask.At(batch, head, index)) != 0);
-    const int64_t at = a.array.At(batch, head, index);
+        row < a.rows && (a.mask.data == nullptr ||
+                         a.mask.Load(a.mask.At(place.batch, place.head, place.index)) != 0);
+    const int64_t at = a.array.At(place.batch, place.head, place.index);
     for (int column = lane * kVector; exists && column < a.columns; column += a.lanes * kVector) {
       float values[kVector];
       LoadVector(a.array, a.has_vectors, at, column, a.columns, values);
@@ -66,10 +102,10 @@ __global__ void CheckRows(const __grid_constant__ Checked a) {
     for (int distance = a.lanes / 2; distance > 0; distance /= 2)
       within &= __shfl_xor_sync(~0u, static_cast<int>(within), distance) != 0;
     if (lane > 0 || !exists) continue;
-    if (within && a.mean.data != nullptr) within = CentredIsWithin(a, batch, head, at);
+    if (within && a.mean.data != nullptr) within = CentredIsWithin(a, place.batch, place.head, at);
     unusable += within ? 0 : 1;
   }
-  general::AddToTally(&a.tally->unusable, unusable);
+  general::AddToTally(&arrays.tally->unusable, unusable);
 }
 
 unsigned BlocksOfRows(int64_t rows, int lanes) {
@@ -79,8 +115,8 @@ unsigned BlocksOfRows(int64_t rows, int lanes) {
       std::clamp<int64_t>((rows + at_a_time - 1) / at_a_time, 1, kMostBlocks));
 }
 
-// The array and its limit are given, and what else is to be checked.
-void Launch(const ConstView& array, double limit, Checked a, const Context& context) {
+// Adds an array and its limit, and what else is to be checked.
+void Add(CheckedArrays& arrays, const ConstView& array, double limit, Checked a) {
   if (array.empty() || array.shape().Elements() == 0) return;
   a.array = ArrayOf(array);
   a.has_vectors = general::HasVectors(array);
@@ -90,8 +126,16 @@ void Launch(const ConstView& array, double limit, Checked a, const Context& cont
   a.columns = static_cast<int>(array.size(3));
   a.lanes = general::LanesOf(a.columns);
   a.limit = static_cast<float>(std::min(limit, double{std::numeric_limits<float>::max()}));
-  CheckRows<<<BlocksOfRows(a.rows, a.lanes), kRowThreads, 0,
-              static_cast<cudaStream_t>(UseStream(context))>>>(a);
+  arrays.of[arrays.count++] = a;
+}
+
+void Launch(const CheckedArrays& arrays, const Context& context) {
+  if (arrays.count == 0) return;
+  unsigned blocks = 1;
+  for (int i = 0; i < arrays.count; ++i)
+    blocks = std::max(blocks, BlocksOfRows(arrays.of[i].rows, arrays.of[i].lanes));
+  CheckRows<<<dim3(blocks, static_cast<unsigned>(arrays.count)), kRowThreads, 0,
+              StreamOf(context)>>>(arrays);
   Check(kName);
 }
 
@@ -109,45 +153,53 @@ __global__ void DeltaRows(const __grid_constant__ Deltas a) {
   for (int64_t first = int64_t{blockIdx.x} * rows_at_a_time; first < a.rows;
        first += int64_t{gridDim.x} * rows_at_a_time) {
     const int64_t row = first + threadIdx.x / a.lanes;
-    const int64_t batch = row / (a.heads * a.length), head = row / a.length % a.heads,
-                  index = row % a.length;
+    const RowPlace place(row, a.rows, a.heads, a.length);
     double sum = 0;
     for (int column = lane * kVector; a.normalize && row < a.rows && column < a.columns;
          column += a.lanes * kVector) {
       float x[kVector], y[kVector];
-      LoadVector(a.out, a.has_vectors, a.out.At(batch, head, index), column, a.columns, x);
-      LoadVector(a.grad_out, a.has_vectors, a.grad_out.At(batch, head, index), column, a.columns,
-                 y);
+      LoadVector(a.out, a.has_vectors, a.out.At(place.batch, place.head, place.index), column,
+                 a.columns, x);
+      LoadVector(a.grad_out, a.has_vectors, a.grad_out.At(place.batch, place.head, place.index),
+                 column, a.columns, y);
 #pragma unroll
       for (int i = 0; i < kVector; ++i) sum += double{x[i]} * y[i];
     }
     for (int distance = a.lanes / 2; distance > 0; distance /= 2)
       sum += __shfl_xor_sync(~0u, sum, distance);
     if (lane > 0 || row >= a.rows) continue;
-    unusable += isfinite(a.delta.Store(a.delta.At(batch, head, index), -sum)) ? 0 : 1;
+    unusable +=
+        isfinite(a.delta.Store(a.delta.At(place.batch, place.head, place.index), -sum)) ? 0 : 1;
   }
   general::AddToTally(&a.tally->unusable, unusable);
 }
 
 }  // namespace
 
-void CountUnusable(const RangeArguments& a, const Context& context) {
+void CountUnusableIf(const RangeArguments& a, const int* flags, int64_t flag_count,
+                     const Context& context) {
   const AttentionProblem& problem = a.problem;
   const double most =
       std::sqrt(kLargestNorm / (std::fabs(problem.scale) * static_cast<double>(problem.dim)));
-  Launch(problem.q, most, {.tally = a.tally}, context);
-  Launch(problem.k, most,
-         {.mask = ArrayOf(problem.mask),
-          .mean = ArrayOf(a.key_mean),
-          .sharing = problem.heads / problem.kv_heads,
-          .scale = problem.scale,
-          .tally = a.tally},
-         context);
-  Launch(problem.v, kLargestValue, {.mask = ArrayOf(problem.mask), .tally = a.tally}, context);
+  CheckedArrays arrays{.flags = flags, .flag_count = flag_count, .tally = a.tally};
+  Add(arrays, problem.q, most, {});
+  Add(arrays, problem.k, most,
+      {.mask = ArrayOf(problem.mask),
+       .mean = ArrayOf(a.key_mean),
+       .sharing = problem.heads / problem.kv_heads,
+       .scale = problem.scale});
+  Add(arrays, problem.v, kLargestValue, {.mask = ArrayOf(problem.mask)});
+  Launch(arrays, context);
+}
+
+void CountUnusable(const RangeArguments& a, const Context& context) {
+  CountUnusableIf(a, /*flags=*/nullptr, /*flag_count=*/0, context);
 }
 
 void CountNotFinite(const FiniteArguments& a, const Context& context) {
-  Launch(a.array.AsRank4(), std::numeric_limits<double>::max(), {.tally = a.tally}, context);
+  CheckedArrays arrays{.tally = a.tally};
+  Add(arrays, a.array.AsRank4(), std::numeric_limits<double>::max(), {});
+  Launch(arrays, context);
 }
 
 void FindDeltas(const DeltaArguments& a, const Context& context) {
@@ -155,8 +207,7 @@ void FindDeltas(const DeltaArguments& a, const Context& context) {
   const int lanes = general::LanesOf(problem.value_dim);
   const int64_t rows = problem.Groups() * problem.query_length;
   if (rows == 0) return;
-  DeltaRows<<<BlocksOfRows(rows, lanes), kRowThreads, 0,
-              static_cast<cudaStream_t>(UseStream(context))>>>(
+  DeltaRows<<<BlocksOfRows(rows, lanes), kRowThreads, 0, StreamOf(context)>>>(
       {.out = ArrayOf(a.out),
        .grad_out = ArrayOf(a.grad_out),
        .delta = ArrayOfGroups(a.delta, problem.heads),

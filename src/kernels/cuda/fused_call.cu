@@ -1,6 +1,7 @@
 #include "kernels/cuda/fused_call.h"
 
 #include <array>
+#include <cmath>
 #include <type_traits>
 
 #include "kernels/cuda/device_features.h"
@@ -110,6 +111,7 @@ Call CallOf(const general::Call& a, const Cut& cut, int64_t state_stride,
       .norm_slope = static_cast<float>(a.map.norm_slope),
       .sqrt_scale = static_cast<float>(a.sqrt_scale),
       .epsilon = a.map.epsilon,
+      .most_square = static_cast<float>(kLargestNorm / (std::fabs(a.scale) * a.dim)),
       .segments = cut.segments,
       .segment_rows = cut.rows,
       .state_stride = state_stride,
@@ -122,7 +124,7 @@ Call CallOf(const general::Call& a, const Cut& cut, int64_t state_stride,
   };
 }
 
-Flags::Flags(const Context& context, int64_t count) : memory_(context, count) {
+Flags::Flags(const Context& context, int64_t count) : count_(count), memory_(context, count) {
   Check("linear attention",
         cudaMemsetAsync(memory_.data(), 0, static_cast<size_t>(count) * sizeof(int),
                         static_cast<cudaStream_t>(UseStream(context))));

@@ -21,8 +21,10 @@ class Flags {
  public:
   Flags(const Context& context, int64_t count);
   int* data() const { return memory_.data(); }
+  int64_t count() const { return count_; }
 
  private:
+  int64_t count_;
   DeviceScratch<int> memory_;
 };
 

@@ -168,8 +168,9 @@ __device__ __forceinline__ void StateSide(const Call& a, const Place& place,
     WaitForCopies<0>();
     PublishToTensorCores();
     Barrier(1, kStateThreads);
-    FindBias<Features, kTiles, kStateThreads>(constants, thread, norm_factor, layout.X(t),
-                                              tables.bias, tables.weight[t & 1]);
+    if (FindBias<Features, kTiles, kStateThreads>(a, constants, thread, norm_factor, layout.X(t),
+                                                  tables.bias, tables.weight[t & 1]))
+      a.flags[at] = 1;
     if constexpr (Layout<kTiles>::kOfX == 2) copy(t + 1);
     constants = constants_of(t + 1);
     Barrier(1, kStateThreads);

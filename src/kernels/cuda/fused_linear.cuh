@@ -41,6 +41,7 @@ struct Call {
   int entries;
   Function function;
   float norm_slope, sqrt_scale, epsilon;
+  float most_square;  // a row of q or k with a larger ‖x‖² may be unusable: its segment is flagged
   // The cut: segments of `segment_rows` (a multiple of 64) rows, and a state for each
   // (linear_segments.cuh). Bidirectional reads take one state per group, `state_stride` segments
   // apart.

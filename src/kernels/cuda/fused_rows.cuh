@@ -18,7 +18,7 @@ namespace favor::kernels::cuda::fused {
 // Blocks of 64 features, if rows take `tiles` tiles.
 FAVOR_HOST_DEVICE constexpr int MostBlocks(int tiles) { return 4 / tiles; }
 constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
-constexpr float kInfinity = __builtin_huge_valf();
+constexpr float kInfinity = __builtin_huge_valf(), kNan = __builtin_nanf("");
 // A causal row whose denominator is less has lost digits to keys behind it; so has a pair of a
 // query and a key whose exponent, relative to a maximum of the chunk, is more.
 // A running maximum moves only if it would grow by more than this: weights are at most 2⁸, and

@@ -52,14 +52,16 @@ struct RowConstants {
 
 // Writes bias and weight of the 64 rows of a tile; kThreads / 64 threads share a row. For
 // exponential features the bias is what the row adds to its exponents, for flat ones a factor.
+// Returns whether the thread's row is a key that may be unusable; its weight, and so the state, is
+// NaN then.
 template <class Features, int kTiles, int kThreads, bool kAdjoint>
-__device__ __forceinline__ void FindBias(const RowConstants<kAdjoint>& row_constants, int thread,
-                                         float norm_factor, uint32_t tiles, float* bias,
+__device__ __forceinline__ bool FindBias(const Call& a, const RowConstants<kAdjoint>& row_constants,
+                                         int thread, float norm_factor, uint32_t tiles, float* bias,
                                          float* weight) {
   constexpr int kShare = kThreads / kTile;
   const int row = thread / kShare, part = thread % kShare;
   float square = 0;
-  if constexpr (!Features::kFlat) {
+  if constexpr (!Features::kFlat || !kAdjoint) {
 #pragma unroll
     for (int piece = 0; piece < 8 * kTiles; piece += kShare)
       square += SquareOfPiece(tiles + piece / 8 * kTileBytes, row, part + piece % 8);
@@ -67,10 +69,12 @@ __device__ __forceinline__ void FindBias(const RowConstants<kAdjoint>& row_const
     for (int step = 1; step < kShare; step *= 2)
       square += __shfl_xor_sync(0xffffffffu, square, step);
   }
-  if (part != 0) return;
+  if (part != 0) return false;
+  const bool unusable = !kAdjoint && !(square <= a.most_square);
   bias[row] = Features::kFlat ? Exp2(row_constants.log_share)
                               : fmaf(norm_factor, square, row_constants.log_share);
-  weight[row] = row_constants.weight;
+  weight[row] = unusable ? kNan : row_constants.weight;
+  return unusable;
 }
 
 // Features of a tile from exponents relative to `base`, or from u; adds what they count to z.

@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kBlocks* kGroupThreads, 1)
   const float norm_factor = NormFactor(a);
   const auto find_bias = [&](int t, const RowConstants<kAdjoint>& constants) {
     if (t < segment.tiles) {
-      FindBias<Features, kTiles, kThreads>(constants, thread, norm_factor, tile_of(t),
+      FindBias<Features, kTiles, kThreads>(a, constants, thread, norm_factor, tile_of(t),
                                            tables.bias[t & 1], tables.weight[t & 1]);
     }
   };

@@ -99,13 +99,14 @@ __device__ __forceinline__ bool StoreOutputs(const Call& a, const Place& place,
             !(total[half] > (Features::kFlat ? 0.0f : kLeastDenominator));
     share[half] = Reciprocal(total[half]);
   }
+  const float2 squares = SquaresOfRows(q);
+  lost |= !(squares.x + squares.y <= a.most_square);
   if (a.log_sum != nullptr) {
-    float2 squares{};
-    if constexpr (!Features::kFlat) squares = SquaresOfRows(q);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = rows.first + RowOf(2 * half);
-      const float norm = NormFactor(a) * (half == 0 ? squares.x : squares.y);
+      const float norm =
+          Features::kFlat ? 0.0f : NormFactor(a) * (half == 0 ? squares.x : squares.y);
       if (row < rows.length && (threadIdx.x & 3) == 0) {
         a.log_sum[place.group * a.query_length + row] =
             (rho[half] + Log2(total[half]) + norm) * kLn2 + 2 * place.log_normalizer;

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "kernels/cuda/attention_checks.cuh"
 #include "kernels/cuda/fused_call.h"
 #include "kernels/cuda/linear_call.cuh"
 
@@ -15,6 +16,20 @@ using general::Scan;
 using general::Side;
 
 namespace {
+
+void CheckInputs(const LinearArguments& a, const Context& context) {
+  if (!a.call.checks_inputs) return;
+  CountUnusable({.problem = a.call.problem, .key_mean = a.heads.key_mean, .tally = a.call.tally},
+                context);
+}
+
+// After the fused kernels, which flag segments with numbers that may be unusable.
+void CheckInputsIfFlagged(const LinearArguments& a, const fused::Flags& flags,
+                          const Context& context) {
+  if (!a.call.checks_inputs) return;
+  CountUnusableIf({.problem = a.call.problem, .key_mean = {}, .tally = a.call.tally}, flags.data(),
+                  flags.count(), context);
+}
 
 // Causal calls with states and few rows go token by token through the states themselves.
 void Causal(const LinearArguments& a, const Call& call, const Context& context) {
@@ -35,11 +50,15 @@ void Causal(const LinearArguments& a, const Call& call, const Context& context) 
     fast = fused::CallOf(call, cut, /*state_stride=*/0, memory.states(), flags->data());
     fused::KeyStates(fast, StreamOf(context));
   } else {
+    CheckInputs(a, context);
     general::SegmentStatesOf(call, Side::kKeys, /*causal=*/true, cut, memory.states(), context);
   }
   general::ScanStates(call, Scan::kBefore, cut.segments, memory.states(), own, own, context);
   if (!a.states.empty()) general::CountTokens(call, own.tokens, context);
-  if (is_fused) fused::CausalOutput(fast, StreamOf(context));
+  if (is_fused) {
+    fused::CausalOutput(fast, StreamOf(context));
+    CheckInputsIfFlagged(a, *flags, context);
+  }
   general::Output(call, /*causal=*/true, cut, /*state_stride=*/0, memory.states(),
                   is_fused ? flags->data() : nullptr, context);
 }
@@ -60,6 +79,7 @@ void Bidirectional(const LinearArguments& a, const Call& call, const Context& co
     fused::KeyStates(fused::CallOf(call, keys, /*state_stride=*/0, memory.states(), nullptr),
                      StreamOf(context));
   } else {
+    CheckInputs(a, context);
     general::SegmentStatesOf(call, Side::kKeys, /*causal=*/false, keys, memory.states(), context);
   }
   general::ScanStates(call, Scan::kTotal, keys.segments, memory.states(), own, own, context);
@@ -67,6 +87,7 @@ void Bidirectional(const LinearArguments& a, const Call& call, const Context& co
   if (is_fused) {
     fused::Output(fused::CallOf(call, queries, keys.segments, memory.states(), flags->data()),
                   StreamOf(context));
+    CheckInputsIfFlagged(a, *flags, context);
   }
   general::Output(call, /*causal=*/false, queries, keys.segments, memory.states(),
                   is_fused ? flags->data() : nullptr, context);
