@@ -369,7 +369,9 @@ TEST_F(CudaAttention, FusedKernelsExplainNumbersThatTheyCannotComputeWith) {
                           .find(std::string(name) + ": given NaN or infinity in row " +
                                 std::to_string(row)),
                       std::string::npos);
-          if (std::string(name) != "v") EXPECT_NE(message(name, row, 1e20f), "");
+          if (std::string(name) != "v") {
+            EXPECT_NE(message(name, row, 1e20f), "");
+          }
         }
       }
     }
