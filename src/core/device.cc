@@ -289,6 +289,12 @@ void ReadBack(void* to, const void* from, int64_t bytes, const Device& device,
 #endif
 }
 
+void internal::FailGpuCall([[maybe_unused]] int64_t successes, [[maybe_unused]] bool for_memory) {
+#if FAVOR_CUDA
+  FailCudaCall(successes, for_memory ? cudaErrorMemoryAllocation : cudaErrorUnknown);
+#endif
+}
+
 bool BuiltWithCuda() {
 #if FAVOR_CUDA
   return true;

@@ -57,6 +57,14 @@ void SendTo(void* to, const void* from, int64_t bytes, const Device& device,
 void ReadBack(void* to, const void* from, int64_t bytes, const Device& device,
               const DeviceStream& stream);
 
+namespace internal {
+
+// For tests: of the calls to CUDA from now on, the one after `successes` others fails, because
+// memory is short or for an unknown reason; its work is done nevertheless. A negative number: none.
+void FailGpuCall(int64_t successes, bool for_memory);
+
+}  // namespace internal
+
 bool BuiltWithCuda();
 [[noreturn]] void ThrowWithoutCuda(std::string_view who, const Device& device);
 

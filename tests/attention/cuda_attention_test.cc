@@ -378,6 +378,57 @@ TEST_F(CudaAttention, FusedKernelsExplainNumbersThatTheyCannotComputeWith) {
   }
 }
 
+// Calls that stand for all that launch kernels: fused and general, with and without forgetting.
+std::vector<AttentionOptions> LaunchingCalls(const Tensor& log_decay) {
+  const FeatureOptions fused{.omega_type = OmegaType::kBF16}, general{.map = "hyperbolic"};
+  return {{.features = fused},
+          {.causal = true, .log_decay = log_decay, .features = fused},
+          {.causal = true, .log_decay = log_decay, .features = general},
+          {.features = general, .center_keys = true},
+          {.attention = "exact"}};
+}
+
+TEST_F(CudaAttention, AFailureOfAnyCallIsOneLineAndTheNextCallIsRight) {
+  constexpr int64_t kMostCalls = 1000;
+  const auto draw = [](uint64_t seed) {
+    return RandomTensor({2, 130, 64}, 0.5, seed).To(DataType::kBF16).To(kGpu);
+  };
+  const Tensor q = draw(1), k = draw(2), v = draw(3), grad_out = draw(4);
+  Tensor log_decay({2, 130});
+  std::fill_n(log_decay.Data<float>(), 2 * 130, -0.1f);
+  log_decay = log_decay.To(kGpu);
+  for (const AttentionOptions& options : LaunchingCalls(log_decay)) {
+    const auto results = [&] {
+      AttentionTrace trace;
+      Tensor out = Attend(q, k, v, options, *gpu_, {.trace = &trace});
+      AttentionGradients gradients =
+          AttendBackward({q, k, v, out, grad_out}, options, *gpu_, &trace);
+      return std::pair{std::move(out), std::move(gradients)};
+    };
+    const auto want = results();
+    for (const bool for_memory : {false, true}) {
+      int64_t calls = 0;
+      for (; calls < kMostCalls; ++calls) {
+        internal::FailGpuCall(calls, for_memory);
+        const std::string message = MessageOf([&] { results(); });
+        internal::FailGpuCall(-1, false);
+        if (message.empty()) break;
+        EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+        EXPECT_TRUE(message.find(for_memory ? "out of memory" : "unknown error") !=
+                        std::string::npos ||
+                    message.find("could not be allocated on the GPU") != std::string::npos)
+            << message;
+        if (calls % 7 > 0) continue;
+        const auto again = results();
+        ExpectSameBits(again.first, want.first);
+        ExpectSameBits(again.second.k, want.second.k);
+      }
+      EXPECT_GT(calls, 10);
+      EXPECT_LT(calls, kMostCalls);
+    }
+  }
+}
+
 // What a benchmark times: the kernels of a call as a graph, started again without the host.
 TEST_F(CudaAttention, GivesTheSameFromAGraph) {
   const Shape shape{1, 2, 300, 64};

@@ -74,9 +74,8 @@ bool Takes(const general::Call& a, const FeatureConstants& constants, const Cont
   return kFits[a.map.map] != Fit::kNone && constants.OnGpu(context).omega_is_bf16 &&
          (up_to(64, 256) || up_to(128, 128)) && a.dim % kPiece == 0 && a.value_dim % kPiece == 0 &&
          a.normalize && a.least_denominator == 0 && a.turns == 1 && !a.add_to_queries &&
-         !a.add_to_keys && a.log_decay.data == nullptr && a.key_mean.data == nullptr &&
-         a.oprf_a.data == nullptr && a.numerator.data == nullptr && TakesArrays(a) &&
-         DeviceFits(context.device().index);
+         !a.add_to_keys && a.key_mean.data == nullptr && a.oprf_a.data == nullptr &&
+         a.numerator.data == nullptr && TakesArrays(a) && DeviceFits(context.device().index);
 }
 
 Call CallOf(const general::Call& a, const Cut& cut, int64_t state_stride,
@@ -118,6 +117,7 @@ Call CallOf(const general::Call& a, const Cut& cut, int64_t state_stride,
       .c = states.c,
       .z = states.z,
       .s = states.s,
+      .log_decay = states.log_decay,
       .log_sum = static_cast<float*>(a.log_sum.data),
       .delta = static_cast<const float*>(a.delta.data),
       .flags = flags,

@@ -16,6 +16,17 @@ bool Takes(const general::Call& a, const FeatureConstants& constants, const Cont
 Call CallOf(const general::Call& a, const Cut& cut, int64_t state_stride,
             const SegmentStates& states, int* flags);
 
+// ℓ of a call that forgets as Call::decay; Λ of its segments goes to `states`.
+class Decay {
+ public:
+  Decay(const Context& context, const general::Call& a, const Cut& cut,
+        const SegmentStates& states);
+  const float* data() const { return memory_.data(); }
+
+ private:
+  DeviceScratch<float> memory_;
+};
+
 // Marks of segments that the general kernels do again, none at first.
 class Flags {
  public:

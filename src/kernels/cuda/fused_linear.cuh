@@ -47,6 +47,13 @@ struct Call {
   // apart.
   int64_t segments, segment_rows, state_stride;
   float *c, *z, *s;
+  // Forgetting, in causal calls: the sums of ℓ from the first row of each chunk of 64 up to every
+  // row, to base 2, [groups, key_length]; null: nothing is forgotten.
+  const float* decay;
+  float* log_decay;  // [groups, segments], Λ of segments: 0, written by whoever makes states, if
+                     // nothing is forgotten
+  // [groups, key_length], gradients of a number added to all exponents of a key; null: not wanted.
+  float* log_weights;
   float* log_sum;      // [groups, query_length]; null: not wanted
   const float* delta;  // [groups, query_length]
   int* flags;          // [groups, segments]

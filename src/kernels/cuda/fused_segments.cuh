@@ -14,6 +14,7 @@ struct Segment {
         end(min(static_cast<int>(kAdjoint ? a.query_length : a.key_length),
                 begin + static_cast<int>(a.segment_rows))),
         tiles(begin < end ? (end - begin + kTile - 1) / kTile : 0) {
+    if (a.decay != nullptr) decay = a.decay + place.group * a.key_length;
     if constexpr (kAdjoint) {
       x = {place.OfQueries(a.q), a.q.row, a.dim, end, nullptr, 0};
       w = {place.OfQueries(a.grad_out), a.grad_out.row, a.value_dim, end, nullptr, 0};
@@ -28,14 +29,21 @@ struct Segment {
   int begin, end, tiles;
   HeadOfRows x, w;
   const float *log_sum, *delta;
+  const float* decay = nullptr;
 };
 
 // What a row brings besides its elements, read from global memory ahead of time: the logarithm of
-// its share and δ, or for keys 0 and 1; −∞ and 0 if it does not exist.
+// its share and δ, or for keys 0 and 1; −∞ and 0 if it does not exist. If the call forgets, also
+// what the row counts where the state of its chunk will be, at the end of a chunk of keys or the
+// beginning of one of queries, and what the whole chunk leaves of a state, as logarithms.
 template <bool kAdjoint>
 struct RowConstants {
   __device__ __forceinline__ RowConstants(const Place& place, const Segment<kAdjoint>& segment,
                                           int row) {
+    if (segment.decay != nullptr && row / kTile * kTile < segment.end) {
+      total = segment.decay[min(row / kTile * kTile + kTile, segment.end) - 1];
+      if (row < segment.end) kept = kAdjoint ? segment.decay[row] : total - segment.decay[row];
+    }
     if constexpr (kAdjoint) {
       if (row >= segment.end) return;
       log_share = (2 * place.log_normalizer - segment.log_sum[row]) * kLog2E;
@@ -48,6 +56,7 @@ struct RowConstants {
   }
 
   float log_share = -kInfinity, weight = 0;
+  float kept = 0, total = 0;
 };
 
 // Writes bias and weight of the 64 rows of a tile; kThreads / 64 threads share a row. For

@@ -87,16 +87,26 @@ __global__ void __launch_bounds__(kBlocks* kGroupThreads, 1)
   const Segment<kAdjoint> segment(a, place, blockIdx.x % static_cast<int>(a.segments));
   const TileCopier<kTiles, kThreads> x(segment.x, thread), w(segment.w, thread);
   const auto tile_of = [&](int t) { return tiles + (t % kStages) * 2 * kTiles * kTileBytes; };
+  // If the call forgets, tiles come in the order in which less and less of them is left: what a row
+  // counts is then known when it joins.
+  const bool reverse = !kAdjoint && a.decay != nullptr;
+  const auto first_of = [&](int t) {
+    return segment.begin + (reverse ? segment.tiles - 1 - t : t) * kTile;
+  };
   const auto copy = [&](int t) {
     if (t < segment.tiles) {
-      x.Copy(tile_of(t), segment.begin + t * kTile);
-      w.Copy(tile_of(t) + kTiles * kTileBytes, segment.begin + t * kTile);
+      x.Copy(tile_of(t), first_of(t));
+      w.Copy(tile_of(t) + kTiles * kTileBytes, first_of(t));
     }
     CommitCopies();
   };
+  float forgotten = 0;  // of the tiles so far
   const auto constants_of = [&](int t) {
-    return RowConstants<kAdjoint>(place, segment,
-                                  segment.begin + t * kTile + thread / (kThreads / kTile));
+    const int row = first_of(t) + thread / (kThreads / kTile);
+    RowConstants<kAdjoint> constants(place, segment, t < segment.tiles ? row : segment.end);
+    constants.log_share += constants.kept + forgotten;
+    forgotten += constants.total;
+    return constants;
   };
   const float norm_factor = NormFactor(a);
   const auto find_bias = [&](int t, const RowConstants<kAdjoint>& constants) {
@@ -126,6 +136,7 @@ __global__ void __launch_bounds__(kBlocks* kGroupThreads, 1)
                       argument_scale, a.epsilon);
   }
   StoreState<Features>(a, place, blockIdx.x, block * kTile, state);
+  if (thread == 0 && a.decay == nullptr) a.log_decay[blockIdx.x] = 0;
 }
 
 template <bool kAdjoint>

@@ -10,6 +10,27 @@ namespace favor::kernels::cuda::fused {
 
 enum class Pass : uint8_t { kOutput, kQueryGradients, kKeyGradients };
 
+// The tokens of a reader's own chunk: there are none, or they are met, and may forget.
+enum class Chunk : uint8_t { kNone, kPlain, kForgets };
+
+// What the tokens of a chunk forget. Of tokens that do not exist, keys forget nothing and queries
+// everything, so that whatever meets them stays finite.
+struct ChunkDecay {
+  const float* sums;  // [rows], base-2 logarithms: see Call::decay
+  int rows;           // of the chunk that exist
+
+  template <bool kOfKeys>
+  __device__ __forceinline__ float At(int row) const {
+    return row < rows ? sums[row] : kOfKeys ? 0.0f : -kInfinity;
+  }
+  // What is left of the state where a row reads it: of that of the keys before the chunk, or of the
+  // queries behind it.
+  template <bool kRowsAreKeys>
+  __device__ __forceinline__ float Kept(int row) const {
+    return Exp2(kRowsAreKeys ? sums[rows - 1] - At<true>(row) : At<false>(row));
+  }
+};
+
 // What a warpgroup reads: tiles of 64 features each. S holds [feature, value]; `features` holds
 // [feature, token of the chunk], e^{E − c}·g; `values` are the rows of the other side of the chunk:
 // of v, or of dO for gradients of keys.
@@ -18,6 +39,7 @@ struct StateTiles {
   const float *c, *z;  // [blocks · 64]: c with the offset of the reader, z (of the adjoint: Σ w δ)
   const float* delta;  // [64]: δ of the chunk's queries, for gradients of keys
   int blocks;
+  ChunkDecay decay{};
 };
 
 // The rows of a warpgroup: tiles of q or k, and for gradients, behind them, of dO or v.
@@ -29,7 +51,7 @@ struct TokenRows {
 
 // Weights of queries for 64 features, from ω·x, relative to a running maximum ρ; what was summed
 // before is scaled to the new one. Adds to the denominators.
-template <class Features, bool kChunk, int kTiles>
+template <class Features, Chunk kChunk, int kTiles>
 __device__ __forceinline__ void FindWeights(Accumulators& e, const TokenRows& rows, const float* c,
                                             const float* z, float epsilon, float (&rho)[2],
                                             float (&denominator)[2], Accumulators (&sum)[kTiles],
@@ -41,7 +63,7 @@ __device__ __forceinline__ void FindWeights(Accumulators& e, const TokenRows& ro
       denominator[0] *= factor[0];
       denominator[1] *= factor[1];
       Scale(sum, factor);
-      if constexpr (kChunk) Scale(pairs, factor);
+      if constexpr (kChunk != Chunk::kNone) Scale(pairs, factor);
     }
   }
 #pragma unroll
@@ -72,6 +94,49 @@ __device__ __forceinline__ void HideLater(Accumulators& pairs) {
       const int later = 8 * b + (i & 1) - (i / 2) * 8;
       pairs[b][i] = (kRowsAreKeys ? later >= distance : later <= distance) ? pairs[b][i] : 0.0f;
     }
+  }
+}
+
+// Pairs of a query and a key forget what lies between them. Those that do not see each other become
+// 0: HideLater.
+template <bool kRowsAreKeys>
+__device__ __forceinline__ void ForgetBetween(Accumulators& pairs, const ChunkDecay& decay) {
+  const float own[2] = {decay.At<kRowsAreKeys>(RowOf(0)), decay.At<kRowsAreKeys>(RowOf(2))};
+#pragma unroll
+  for (int b = 0; b < 8; ++b) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float other = decay.At<!kRowsAreKeys>(ColumnOf(b, i));
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        pairs[b][2 * half + i] *= Exp2(kRowsAreKeys ? other - own[half] : own[half] - other);
+    }
+  }
+}
+
+// The pairs of a chunk as they count.
+template <Chunk kChunk, bool kRowsAreKeys>
+__device__ __forceinline__ void SeePairs(Accumulators& pairs, const ChunkDecay& decay) {
+  if constexpr (kChunk == Chunk::kForgets) ForgetBetween<kRowsAreKeys>(pairs, decay);
+  HideLater<kRowsAreKeys>(pairs);
+}
+
+// What the rows of a thread read of a state; 1 if nothing is forgotten.
+template <Chunk kChunk, bool kRowsAreKeys>
+__device__ __forceinline__ float2 KeptOfState(const ChunkDecay& decay) {
+  if constexpr (kChunk != Chunk::kForgets) return {1, 1};
+  return {decay.Kept<kRowsAreKeys>(RowOf(0)), decay.Kept<kRowsAreKeys>(RowOf(2))};
+}
+
+// Rows of a left operand times a factor each, rounded again.
+template <int kTiles>
+__device__ __forceinline__ void ScaleRows(LeftOperand (&x)[kTiles], float2 factor) {
+#pragma unroll
+  for (int i = 0; i < 16 * kTiles; ++i) {
+    uint32_t& pair = x[i / 16][i % 16 / 4][i % 4];
+    const float2 elements = UnpackPair(pair);
+    const float of_row = i & 1 ? factor.y : factor.x;
+    pair = PackPair(elements.x * of_row, elements.y * of_row);
   }
 }
 
@@ -121,7 +186,7 @@ __device__ __forceinline__ bool StoreOutputs(const Call& a, const Place& place,
 
 // Outputs of 64 queries. Here and below, release() is called once the tiles of the rows have been
 // read.
-template <class Features, bool kChunk, int kTiles, class Release>
+template <class Features, Chunk kChunk, int kTiles, class Release>
 __device__ __forceinline__ bool ReadState(const Call& a, const Place& place,
                                           const StateTiles& state, const TokenRows& rows,
                                           const Release& release) {
@@ -144,12 +209,19 @@ __device__ __forceinline__ bool ReadState(const Call& a, const Place& place,
     ToLeft(weights, e);
     BeginProducts(sum, pairs);
     SumRows(sum, weights, state.s + block * kWide, block > 0);
-    if constexpr (kChunk)
+    if constexpr (kChunk != Chunk::kNone)
       Product<Right::kPlain>(pairs, weights, state.features + block * kTileBytes, block > 0);
     EndProducts(sum, pairs);
   }
-  if constexpr (kChunk) {
-    HideLater<false>(pairs);
+  if constexpr (kChunk != Chunk::kNone) {
+    if constexpr (kChunk == Chunk::kForgets) {
+      const float2 kept = KeptOfState<kChunk, false>(state.decay);
+      const float factor[2] = {kept.x, kept.y};
+      denominator[0] *= kept.x;
+      denominator[1] *= kept.y;
+      Scale(sum, factor);
+    }
+    SeePairs<kChunk, false>(pairs, state.decay);
 #pragma unroll
     for (int i = 0; i < 32; ++i) denominator[i % 4 / 2] += pairs[i / 4][i % 4];
     ToLeft(weights, pairs);
@@ -193,7 +265,7 @@ __device__ __forceinline__ float NaturalScale(float argument_scale) {
 }
 
 // Gradients of 64 queries.
-template <class Features, bool kChunk, int kTiles, class Release>
+template <class Features, Chunk kChunk, int kTiles, class Release>
 __device__ __forceinline__ bool ReadForQueries(const Call& a, const Place& place,
                                                const StateTiles& state, const TokenRows& rows,
                                                const Release& release) {
@@ -215,15 +287,21 @@ __device__ __forceinline__ bool ReadForQueries(const Call& a, const Place& place
     if (!Features::kFlat) bias[half] += NormFactor(a) * (half == 0 ? squares.x : squares.y);
   }
   LeftOperand gains;  // dO_i·v_j + δ_i of pairs
-  if constexpr (kChunk) {
+  if constexpr (kChunk != Chunk::kNone) {
     Accumulators t;
     BeginProducts(t);
     RowProduct(t, grad_out, state.values, false);
     EndProducts(t);
 #pragma unroll
     for (int i = 0; i < 32; ++i) t[i / 4][i % 4] += delta[i % 4 / 2];
-    HideLater<false>(t);
+    SeePairs<kChunk, false>(t, state.decay);
     ToLeft(gains, t);
+  }
+  if constexpr (kChunk == Chunk::kForgets) {  // from here on they meet the state alone
+    const float2 kept = KeptOfState<kChunk, false>(state.decay);
+    ScaleRows(grad_out, kept);
+    delta[0] *= kept.x;
+    delta[1] *= kept.y;
   }
   Accumulators gradient[kTiles];
   float largest = -kInfinity;
@@ -233,7 +311,7 @@ __device__ __forceinline__ bool ReadForQueries(const Call& a, const Place& place
     BeginProducts(e, slopes);
     RowProduct(e, q, state.omega + block * kWide, false);
     RowProduct(slopes, grad_out, state.s + block * kWide, false);
-    if constexpr (kChunk)
+    if constexpr (kChunk != Chunk::kNone)
       Product<Right::kTransposed>(slopes, gains, state.features + block * kTileBytes, true);
     EndProducts(e, slopes);
     largest = fmaxf(largest,
@@ -276,7 +354,7 @@ __device__ __forceinline__ void AddRows(Accumulators (&sum)[kTiles], const LeftO
 
 // Gradients of the values of 64 keys, which read the state of the adjoint. Here and below, returns
 // whether the segment is lost.
-template <class Features, bool kChunk, int kTiles>
+template <class Features, Chunk kChunk, int kTiles>
 __device__ __forceinline__ bool ReadForValues(const Call& a, const Place& place,
                                               const StateTiles& state, const TokenRows& rows,
                                               const float (&bias)[2],
@@ -294,12 +372,17 @@ __device__ __forceinline__ bool ReadForValues(const Call& a, const Place& place,
     ToLeft(weights, e);
     BeginProducts(gradient, pairs);
     SumRows(gradient, weights, state.s + block * kWide, block > 0);
-    if constexpr (kChunk)
+    if constexpr (kChunk != Chunk::kNone)
       Product<Right::kPlain>(pairs, weights, state.features + block * kTileBytes, block > 0);
     EndProducts(gradient, pairs);
   }
-  if constexpr (kChunk) {
-    HideLater<true>(pairs);
+  if constexpr (kChunk != Chunk::kNone) {
+    if constexpr (kChunk == Chunk::kForgets) {
+      const float2 kept = KeptOfState<kChunk, true>(state.decay);
+      const float factor[2] = {kept.x, kept.y};
+      Scale(gradient, factor);
+    }
+    SeePairs<kChunk, true>(pairs, state.decay);
     ToLeft(weights, pairs);
     BeginProducts(gradient);
     SumRows(gradient, weights, state.values, true);
@@ -310,14 +393,14 @@ __device__ __forceinline__ bool ReadForValues(const Call& a, const Place& place,
 }
 
 // Gradients of 64 keys, whose rows lie in shared memory.
-template <class Features, bool kChunk, int kTiles>
+template <class Features, Chunk kChunk, int kTiles>
 __device__ __forceinline__ bool ReadForKeys(const Call& a, const Place& place,
                                             const StateTiles& state, const TokenRows& rows,
                                             const float (&bias)[2], const LeftOperand (&k)[kTiles],
-                                            const LeftOperand (&v)[kTiles]) {
+                                            LeftOperand (&v)[kTiles]) {
   constexpr int kWide = kTiles * kTileBytes;
   LeftOperand gains;  // dO_i·v_j + δ_i of pairs
-  if constexpr (kChunk) {
+  if constexpr (kChunk != Chunk::kNone) {
     Accumulators t;
     BeginProducts(t);
     RowProduct(t, v, state.values, false);
@@ -328,29 +411,42 @@ __device__ __forceinline__ bool ReadForKeys(const Call& a, const Place& place,
 #pragma unroll
       for (int i = 0; i < 4; ++i) t[b][i] += i & 1 ? delta.y : delta.x;
     }
-    HideLater<true>(t);
+    SeePairs<kChunk, true>(t, state.decay);
     ToLeft(gains, t);
   }
+  const float2 kept = KeptOfState<kChunk, true>(state.decay);
+  // From here on values meet the state alone.
+  if constexpr (kChunk == Chunk::kForgets) ScaleRows(v, kept);
   Accumulators gradient[kTiles];
-  float largest = -kInfinity, slope_sum[2] = {0, 0};
+  float largest = -kInfinity, weight_sum[2] = {0, 0};  // of gradients of exponents
 #pragma unroll 1
   for (int block = 0; block < state.blocks; ++block) {
     Accumulators e, slopes;
     BeginProducts(e, slopes);
     RowProduct(e, k, state.omega + block * kWide, false);
     RowProduct(slopes, v, state.s + block * kWide, false);
-    if constexpr (kChunk)
+    if constexpr (kChunk != Chunk::kNone)
       Product<Right::kTransposed>(slopes, gains, state.features + block * kTileBytes, true);
     EndProducts(e, slopes);
-    largest = fmaxf(largest,
-                    FindShares<Features, true>(e, rows, state.c + block * kTile, a.epsilon, bias));
+    if constexpr (!Features::kFlat)
+      largest = fmaxf(
+          largest, FindShares<Features, true>(e, rows, state.c + block * kTile, a.epsilon, bias));
 #pragma unroll
     for (int b = 0; b < 8; ++b) {
       const float2 count = PairAt(state.z + block * kTile, b);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        e[b][i] *= slopes[b][i] + (i & 1 ? count.y : count.x);
-        slope_sum[i / 2] += e[b][i];
+        const float gain =
+            fmaf(i / 2 == 0 ? kept.x : kept.y, i & 1 ? count.y : count.x, slopes[b][i]);
+        if constexpr (Features::kFlat) {
+          const float u = e[b][i] * rows.argument_scale, share = bias[i / 2] * gain;
+          e[b][i] = Features::Slope(u, a.epsilon) * share;
+          if constexpr (kChunk == Chunk::kForgets)
+            weight_sum[i / 2] = fmaf(Features::Value(u, a.epsilon), share, weight_sum[i / 2]);
+        } else {
+          e[b][i] *= gain;
+          weight_sum[i / 2] += e[b][i];
+        }
       }
     }
     LeftOperand changes;
@@ -362,10 +458,22 @@ __device__ __forceinline__ bool ReadForKeys(const Call& a, const Place& place,
   const float scale = NaturalScale<Features>(rows.argument_scale);
   const float factor[2] = {scale, scale};
   Scale(gradient, factor);
+  if constexpr (!Features::kFlat || kChunk == Chunk::kForgets) {
+    weight_sum[0] = QuadSum(weight_sum[0]);
+    weight_sum[1] = QuadSum(weight_sum[1]);
+  }
   if constexpr (!Features::kFlat) {
     const float norm = a.norm_slope * a.sqrt_scale * a.sqrt_scale;
-    const float sums[2] = {norm * QuadSum(slope_sum[0]), norm * QuadSum(slope_sum[1])};
-    AddRows(gradient, k, sums);
+    const float of_norms[2] = {norm * weight_sum[0], norm * weight_sum[1]};
+    AddRows(gradient, k, of_norms);
+  }
+  if constexpr (kChunk == Chunk::kForgets) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = rows.first + RowOf(2 * half);
+      if (a.log_weights != nullptr && row < rows.length && (threadIdx.x & 3) == 0)
+        a.log_weights[place.group * a.key_length + row] = weight_sum[half];
+    }
   }
   StoreRows(gradient, a.grad_k, place.OfKeys(a.grad_k), rows.first, rows.length, a.dim);
   return largest > kMostExponent || !IsFinite(gradient);
@@ -390,7 +498,7 @@ __device__ __forceinline__ void FindKeyBias(const Call& a, const Place& place,
 
 // Gradients of 64 keys, and of their values: two sweeps over the features, because the sums of both
 // do not fit in registers at a time. Nor do wide rows of both: they are read again.
-template <class Features, bool kChunk, int kTiles, class Release>
+template <class Features, Chunk kChunk, int kTiles, class Release>
 __device__ __forceinline__ bool ReadForKeysAndValues(const Call& a, const Place& place,
                                                      const StateTiles& state, const TokenRows& rows,
                                                      const Release& release) {
@@ -413,7 +521,7 @@ __device__ __forceinline__ bool ReadForKeysAndValues(const Call& a, const Place&
 }
 
 // One pass over the rows of a warpgroup.
-template <class Features, Pass kPass, bool kChunk, int kTiles, class Release>
+template <class Features, Pass kPass, Chunk kChunk, int kTiles, class Release>
 __device__ __forceinline__ bool ReadRows(const Call& a, const Place& place, const StateTiles& state,
                                          const TokenRows& rows, const Release& release) {
   if constexpr (kPass == Pass::kOutput)

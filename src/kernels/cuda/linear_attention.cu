@@ -44,10 +44,13 @@ void Causal(const LinearArguments& a, const Call& call, const Context& context) 
                           /*sides=*/1, decayed, is_fused ? fused::kMostSegments : kMostSegments);
   const SegmentStateScratch memory(context, call.groups, cut, call.map.width, call.value_dim);
   std::optional<fused::Flags> flags;
+  std::optional<fused::Decay> decay;
   fused::Call fast;
   if (is_fused) {
     flags.emplace(context, call.groups * cut.segments);
     fast = fused::CallOf(call, cut, /*state_stride=*/0, memory.states(), flags->data());
+    if (call.log_decay.data != nullptr)
+      fast.decay = decay.emplace(context, call, cut, memory.states()).data();
     fused::KeyStates(fast, StreamOf(context));
   } else {
     CheckInputs(a, context);

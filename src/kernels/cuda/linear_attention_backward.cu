@@ -31,41 +31,52 @@ void Causal(const LinearGradients& a, const Call& call, const Context& context) 
   const Cut cut = CutRows(call.groups, length, width, call.value_dim, /*sides=*/2,
                           call.log_decay.data == nullptr ? INT64_MAX : kMostDecayedRows,
                           is_fused ? fused::kMostSegments : kMostSegments);
-  const SegmentStateScratch keys(context, call.groups, cut, width, call.value_dim),
-      queries(context, call.groups, cut, width, call.value_dim);
-  std::optional<Lost> lost;
-  fused::Call of_keys_fused, of_queries_fused;
-  if (is_fused) {
-    const int64_t count = call.groups * cut.segments;
-    lost.emplace(context, count, count);
-    of_queries_fused =
-        fused::CallOf(call, cut, /*state_stride=*/0, keys.states(), lost->queries.data());
-    of_keys_fused =
-        fused::CallOf(call, cut, /*state_stride=*/0, queries.states(), lost->keys.data());
-    fused::KeyStates(of_queries_fused, StreamOf(context));
-    fused::AdjointStates(of_keys_fused, StreamOf(context));
-  } else {
-    general::SegmentStatesOf(call, Side::kKeys, /*causal=*/true, cut, keys.states(), context);
-    general::SegmentStatesOf(call, Side::kQueries, /*causal=*/true, cut, queries.states(), context);
-  }
-  general::ScanStates(call, Scan::kBefore, cut.segments, keys.states(), {}, {}, context);
-  general::ScanStates(call, Scan::kBehind, cut.segments, queries.states(), {}, {}, context);
-  if (is_fused) {
-    fused::CausalQueryGradients(of_queries_fused, StreamOf(context));
-    fused::CausalKeyGradients(of_keys_fused, StreamOf(context));
-  }
+  const SegmentStateScratch key_memory(context, call.groups, cut, width, call.value_dim),
+      query_memory(context, call.groups, cut, width, call.value_dim);
+  const SegmentStates keys = key_memory.states();
+  SegmentStates queries = query_memory.states();
   // Gradients of numbers added to all exponents of a row.
   const DeviceScratch<float> of_rows(context, forgets ? 2 * call.groups * length : 1);
   float* of_queries = forgets ? of_rows.data() : nullptr;
   float* of_keys = forgets ? of_rows.data() + call.groups * length : nullptr;
-  general::Gradients(call, Side::kQueries, /*causal=*/true, cut, /*state_stride=*/0, keys.states(),
-                     of_queries, is_fused ? lost->queries.data() : nullptr, context);
-  general::Gradients(call, Side::kKeys, /*causal=*/true, cut, /*state_stride=*/0, queries.states(),
-                     of_keys, is_fused ? lost->keys.data() : nullptr, context);
-  if (forgets) {
-    general::DecayGradients(call, cut, keys.states(), queries.states(), of_queries, of_keys,
-                            context);
+  std::optional<Lost> lost;
+  std::optional<fused::Decay> decay;
+  fused::Call of_keys_fused, of_queries_fused;
+  if (is_fused) {
+    const int64_t count = call.groups * cut.segments;
+    lost.emplace(context, count, count);
+    of_queries_fused = fused::CallOf(call, cut, /*state_stride=*/0, keys, lost->queries.data());
+    of_keys_fused = fused::CallOf(call, cut, /*state_stride=*/0, queries, lost->keys.data());
+    if (call.log_decay.data != nullptr) {
+      const float* sums = decay.emplace(context, call, cut, keys).data();
+      of_queries_fused.decay = of_keys_fused.decay = sums;
+      queries.log_decay = keys.log_decay;
+    }
+    if (forgets) {
+      // Weights of normalised rows add up to 1: a number added to all exponents changes nothing.
+      of_keys_fused.log_weights = of_keys;
+      Check(
+          "linear attention",
+          cudaMemsetAsync(of_queries, 0, static_cast<size_t>(call.groups * length) * sizeof(float),
+                          StreamOf(context)));
+    }
+    fused::KeyStates(of_queries_fused, StreamOf(context));
+    fused::AdjointStates(of_keys_fused, StreamOf(context));
+  } else {
+    general::SegmentStatesOf(call, Side::kKeys, /*causal=*/true, cut, keys, context);
+    general::SegmentStatesOf(call, Side::kQueries, /*causal=*/true, cut, queries, context);
   }
+  general::ScanStates(call, Scan::kBefore, cut.segments, keys, {}, {}, context);
+  general::ScanStates(call, Scan::kBehind, cut.segments, queries, {}, {}, context);
+  if (is_fused) {
+    fused::CausalQueryGradients(of_queries_fused, StreamOf(context));
+    fused::CausalKeyGradients(of_keys_fused, StreamOf(context));
+  }
+  general::Gradients(call, Side::kQueries, /*causal=*/true, cut, /*state_stride=*/0, keys,
+                     of_queries, is_fused ? lost->queries.data() : nullptr, context);
+  general::Gradients(call, Side::kKeys, /*causal=*/true, cut, /*state_stride=*/0, queries, of_keys,
+                     is_fused ? lost->keys.data() : nullptr, context);
+  if (forgets) general::DecayGradients(call, cut, keys, queries, of_queries, of_keys, context);
 }
 
 // Queries read the states that the forward call left; keys read the state of all queries.
