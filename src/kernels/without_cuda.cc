@@ -5,6 +5,7 @@
 #include "kernels/features.h"
 #include "kernels/key_statistics.h"
 #include "kernels/layer_norm.h"
+#include "kernels/linear_attention.h"
 #include "kernels/linear_attention_backward.h"
 #include "kernels/prefix_state.h"
 

@@ -8,6 +8,7 @@
 #include "core/parallel.h"
 #include "kernels/cpu/attention_checks.h"
 #include "kernels/cpu/blocks.h"
+#include "kernels/cpu/simd/dot.h"
 
 namespace favor::kernels::cpu {
 namespace {
@@ -79,6 +80,18 @@ RowCounts CountCentred(const RangeArguments& a, const Context& context) {
                    });
 }
 
+double Dot(const ConstView& a, const ConstView& b, int64_t row) {
+  const int64_t columns = a.size(1);
+  if (a.type() == DataType::kF32 && b.type() == DataType::kF32 && a.stride(1) == 1 &&
+      b.stride(1) == 1) {
+    return DotOfFloats(static_cast<const float*>(a.data()) + row * a.stride(0),
+                       static_cast<const float*>(b.data()) + row * b.stride(0), columns);
+  }
+  double sum = 0;
+  for (int64_t i = 0; i < columns; ++i) sum += ElementAt(a, row, i) * ElementAt(b, row, i);
+  return sum;
+}
+
 }  // namespace
 
 void CountUnusable(const RangeArguments& a, const Context& context) {
@@ -111,6 +124,24 @@ RowCounts CountUnusableRows(const AttentionProblem& problem, int64_t group, RowR
   count(problem.OfKeys(problem.k, group).Range(0, keys.begin, keys.count()), exists, most);
   count(problem.OfKeys(problem.v, group).Range(0, keys.begin, keys.count()), exists, kLargestValue);
   return counts;
+}
+
+void FindDeltas(const DeltaArguments& a, const Context& context) {
+  constexpr int64_t kRows = 4096;
+  const AttentionProblem& problem = a.problem;
+  const int64_t length = problem.query_length, tasks = (length + kRows - 1) / kRows;
+  SumPieces(context, problem.Groups() * tasks, [&](int64_t task) {
+    const int64_t group = task / tasks, begin = task % tasks * kRows;
+    const ConstView out = problem.OfQueries(a.out, group),
+                    grad_out = problem.OfQueries(a.grad_out, group);
+    double* delta = a.delta.At(group).Data<double>();
+    RowCounts counts;
+    for (int64_t row = begin; row < std::min(length, begin + kRows); ++row) {
+      delta[row] = problem.normalize ? -Dot(grad_out, out, row) : 0;
+      counts.unusable += std::isfinite(delta[row]) ? 0 : 1;
+    }
+    return counts;
+  }).AddTo(*a.tally);
 }
 
 void CountNotFinite(const FiniteArguments& a, const Context& context) {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <string>
 
-#include "kernels/cuda/exact_call.cuh"
-#include "kernels/cuda/exact_launch.cuh"
+#include "kernels/cuda/exact/call.cuh"
+#include "kernels/cuda/exact/launch.cuh"
 
 namespace favor::kernels::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cuda/linear_call.cuh"
+#include "kernels/cuda/linear/call.cuh"
 
 namespace favor::kernels::cuda {
 

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "kernels/cuda/attention_checks.cuh"
-#include "kernels/cuda/fused_call.h"
-#include "kernels/cuda/linear_call.cuh"
+#include "kernels/cuda/fused/call.h"
+#include "kernels/cuda/linear/call.cuh"
 
 namespace favor::kernels::cuda {
 

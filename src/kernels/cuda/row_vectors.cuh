@@ -3,7 +3,7 @@
 #ifndef FAVOR_KERNELS_CUDA_ROW_VECTORS_CUH_
 #define FAVOR_KERNELS_CUDA_ROW_VECTORS_CUH_
 
-#include "kernels/cuda/linear_call.cuh"
+#include "kernels/cuda/linear/call.cuh"
 
 namespace favor::kernels::cuda::general {
 
