@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error_text.h"
+#include "core/host_copy.h"
 #include "favor/random.h"
 #include "layers/dropout.h"
 #include "models/first_values.h"
@@ -93,7 +94,7 @@ void Transformer::Reserve(layers::Arena& arena, const Shape& shape, Activations&
     a.blocks.push_back(blocks_[0].Reserve(arena, tokens));  // no layer needs more than the first
   a.workspace = blocks_[0].ReserveWorkspace(arena, tokens, shape.training);
   if (norm_) {
-    a.statistics = arena.Take({tokens, 2});
+    a.statistics = arena.TakeExact({tokens, 2});
     a.hidden = arena.Take({tokens, width});
   }
   a.grad = shape.training ? arena.Take({tokens, width}) : View();
@@ -183,7 +184,8 @@ void Transformer::Backward(const layers::Pass& pass, Activations& a) {
 
 std::string Transformer::FirstNotFinite(const Activations& a) const {
   for (size_t i = 0; i < a.inputs.size(); ++i) {
-    if (!AllFinite(a.inputs[i])) return i == 0 ? "embedding" : fmt::format("layers.{}", i - 1);
+    if (!AllFinite(HostCopy(a.inputs[i]).view()))
+      return i == 0 ? "embedding" : fmt::format("layers.{}", i - 1);
   }
   return "";
 }

@@ -23,8 +23,7 @@ inline cudaStream_t StreamOf(const Context& context) {
   return static_cast<cudaStream_t>(UseStream(context));
 }
 
-// The stream of the context. Throws unless `result` is f32, which is all that kernels of this
-// folder write.
+// The stream of the context. Throws unless `result` is f32: for kernels that write nothing else.
 inline cudaStream_t StreamFor(const char* operation, const ConstView& result,
                               const Context& context) {
   if (result.type() != DataType::kF32) {
