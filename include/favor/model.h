@@ -136,6 +136,13 @@ struct MemoryEstimate {
   }
 };
 
+// Where a model lives, and the type that its passes read and write. Weights, their gradients, means
+// and sums are f32 wherever it lives; bf16 passes run on a GPU.
+struct Placement {
+  Device device;
+  DataType pass_type = DataType::kF32;
+};
+
 namespace models {
 class BufferPool;
 class Network;
@@ -143,30 +150,32 @@ class Network;
 
 // The const functions of one model, and Decoders on it, may be used from several threads at once,
 // each with a Context of its own. What changes weights (Parameters(), a Trainer's Step and Load)
-// must not run at the same time.
+// must not run at the same time. Contexts are on the device of the model; results are on the CPU.
 class Model {
  public:
   // Weights are a pure function of the seed.
-  Model(const ModelConfig& config, uint64_t seed);
+  Model(const ModelConfig& config, uint64_t seed, const Placement& placement = {});
   ~Model();
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
 
   // Reads a checkpoint or the folder of a run (its best checkpoint if there is one, else the last).
-  static Model Load(const std::string& path);
+  static Model Load(const std::string& path, const Placement& placement = {});
   // Writes a checkpoint of the model alone, atomically, for Load to read: config, weights and what
   // ω is drawn from. It holds neither data nor vocabulary (LoadTrained needs a Trainer's
   // checkpoint). Throws kInvalidData rather than write weights that are not finite.
   void Save(const std::string& path) const;
 
   const ModelConfig& config() const;
+  Placement placement() const;
   int64_t ParameterCount() const;
   struct NamedParameter {
     std::string name;
     View value;
   };
-  // The learned parameters. ω of linear attention is not among them: to continue from another
-  // model's weights with the ω that they were learned with, use Trainer::StartFrom.
+  // The learned parameters, on the device of the model; passes in bf16 see changes only after a
+  // step of a Trainer. ω of linear attention is not among them: to continue from another model's
+  // weights with the ω that they were learned with, use Trainer::StartFrom.
   std::vector<NamedParameter> Parameters();
 
   // [batch, length, vocab], or [batch, classes], of each token [batch, length, classes]. Throws

@@ -107,10 +107,12 @@ class Trainer {
   // Completes the config: length, vocabulary, learned positions. `data`, if given, is used instead
   // of opening config.data. Throws if a given vocabulary is not the data's. If config.data is empty
   // and config.model.vocab is given, the trainer has no data: all batches come from outside.
-  // The context must outlive the trainer.
+  // The model lives on the device of the context, which must outlive the trainer; `pass_type` is
+  // that of Placement.
   Trainer(const RunConfig& config, const Context& context,
-          std::shared_ptr<const Dataset> data = nullptr);
-  Trainer(const RunConfig&, Context&&, std::shared_ptr<const Dataset> = nullptr) = delete;
+          std::shared_ptr<const Dataset> data = nullptr, DataType pass_type = DataType::kF32);
+  Trainer(const RunConfig&, Context&&, std::shared_ptr<const Dataset> = nullptr,
+          DataType = DataType::kF32) = delete;
   ~Trainer();
 
   const RunConfig& config() const;
@@ -178,6 +180,8 @@ struct TrainOptions {
   bool resume = false;  // continue the run that is there
   std::string data;     // where the data of the resumed run is now; empty: as the run says
   bool quiet = false;   // no progress on stderr
+  // As in Placement; not part of the run, which may continue in another type or on another device.
+  DataType pass_type = DataType::kF32;
   // Writes a checkpoint at least this often, in addition to those of save_every; 0: never by time.
   // Not part of the run: whatever its value, the run ends with the same weights.
   double save_minutes = 10;
@@ -224,7 +228,7 @@ struct TrainedModel {
 };
 // Reads a checkpoint or the folder of a run (its best checkpoint if there is one, else the last).
 // Throws kInvalidData if the vocabulary does not fit the model.
-TrainedModel LoadTrained(const std::string& path);
+TrainedModel LoadTrained(const std::string& path, const Placement& placement = {});
 
 // The data that a model was trained on, wherever it is now: at `hint` if one is given, else where
 // the run says, seen from here or from its folder. Its fingerprint tells whether it is still the

@@ -11,8 +11,18 @@
 
 namespace favor {
 namespace attention {
+namespace {
 
-Trace::Trace(const Call& call)
+Tensor LogSums(const Call& call, Tensor memory) {
+  const Shape shape{call.problem.Groups(), call.problem.query_length};
+  const bool fits = !memory.empty() && memory.shape() == shape && memory.type() == RowType(call) &&
+                    memory.device() == call.device();
+  return fits ? std::move(memory) : Tensor(shape, RowType(call), call.device());
+}
+
+}  // namespace
+
+Trace::Trace(const Call& call, Tensor memory)
     : kind(&call.kind),
       q(call.problem.q.shape()),
       k(call.problem.k.shape()),
@@ -25,7 +35,7 @@ Trace::Trace(const Call& call)
       kind_options(call.kind_options),
       mask_hash(HashOf(call.marks.mask())),
       decay_hash(HashOfNumbers(call.marks.log_decay())),
-      log_sum({call.problem.Groups(), call.problem.query_length}, RowType(call), call.device()) {}
+      log_sum(LogSums(call, std::move(memory))) {}
 
 void Forward(const Call& call, const ForwardTo& to, const Context& context) {
   const bool on_gpu = call.device().type == DeviceType::kCuda,

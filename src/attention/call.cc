@@ -225,7 +225,7 @@ std::optional<DataType> OtherType(const Call& call) {
 }
 
 Call CheckCall(const AttentionInputs& inputs, const AttentionOptions& options,
-               const Context& context) {
+               const Context& context, MarksFrom marks) {
   Call call{.kind = FindKind(options.attention),
             .problem = CheckShapes(inputs, options.causal),
             .output_shape = inputs.q.shape().WithLast(inputs.v.size(inputs.v.rank() - 1)),
@@ -247,7 +247,9 @@ Call CheckCall(const AttentionInputs& inputs, const AttentionOptions& options,
     Throw(ErrorCode::kInvalidOption, "log_decay",
           "given to {}{} attention, expected causal linear attention",
           problem.causal ? "causal " : "", call.kind.name());
-  call.marks = TokenMarks(options.key_mask, options.log_decay, context, problem);
+  call.marks = marks == MarksFrom::kModel
+                   ? TokenMarks::OfModel(options.key_mask, options.log_decay, context, problem)
+                   : TokenMarks(options.key_mask, options.log_decay, context, problem);
   call.kind_options = KindOptionValues(call.kind, options.kind_options);
   call.kind.Complete(options, context, call);
   return call;

@@ -43,10 +43,13 @@ DataType RowType(const Call& call);
 // What outputs may be besides OutputType(): the type of the inputs on a GPU.
 std::optional<DataType> OtherType(const Call& call);
 
+// Who made the masks and decays of a call.
+enum class MarksFrom : uint8_t { kCaller, kModel };
+
 // Checks shapes and options: throws kInvalidData or kInvalidOption. The numbers in the arrays are
 // checked by a kernel (kernels/attention_checks.h).
 Call CheckCall(const AttentionInputs& inputs, const AttentionOptions& options,
-               const Context& context);
+               const Context& context, MarksFrom marks = MarksFrom::kCaller);
 
 // Explains why a kernel refused numbers: throws kInvalidData naming the array and the row of the
 // first NaN or infinity, or the numbers that are too large. Returns if nothing is found. Arrays of

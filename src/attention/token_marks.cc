@@ -81,6 +81,17 @@ TokenMarks::TokenMarks(const ConstView& mask, const ConstView& log_decay, const 
   }
 }
 
+TokenMarks TokenMarks::OfModel(const ConstView& mask, const ConstView& log_decay,
+                               const Context& context, AttentionProblem& problem) {
+  if (context.device().type == DeviceType::kCpu) return {mask, log_decay, context, problem};
+  if (!mask.empty())
+    problem.mask =
+        ConstView(mask.data(), mask.type(), {problem.batch, problem.kv_heads, problem.key_length},
+                  {mask.stride(0), 0, mask.stride(1)}, mask.device());
+  problem.log_decay = log_decay;
+  return {};
+}
+
 Tensor ExpandLogDecay(const ConstView& given, const ConstView& mask,
                       const AttentionProblem& problem) {
   constexpr std::string_view kName = "log_decay";

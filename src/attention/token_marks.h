@@ -22,8 +22,13 @@ class TokenMarks {
   // mask. Views without memory: none are given. Throws unless they fit.
   TokenMarks(const ConstView& mask, const ConstView& log_decay, const Context& context,
              kernels::AttentionProblem& problem);
+  // The same for marks that a model made: a mask of [B, L] and decays of [B, H, L]. Those on a GPU,
+  // f32, are used where they are, unchecked: nothing waits.
+  static TokenMarks OfModel(const ConstView& mask, const ConstView& log_decay,
+                            const Context& context, kernels::AttentionProblem& problem);
 
-  const ConstView& mask() const { return mask_; }  // as in AttentionProblem, on the CPU
+  // As in AttentionProblem, on the CPU; of a model on a GPU: empty.
+  const ConstView& mask() const { return mask_; }
   const Tensor& log_decay() const { return log_decay_; }
 
  private:

@@ -24,7 +24,8 @@ class KindTrace {
 
 struct Trace {
   Trace() = default;
-  explicit Trace(const Call& call);
+  // Takes over the memory of an earlier trace's log_sum if it fits.
+  explicit Trace(const Call& call, Tensor memory = {});
 
   // The call that was traced; a backward call must be of the same kind.
   const Kind* kind = nullptr;

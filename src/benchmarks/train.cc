@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "attention/kind.h"
 #include "benchmarks/attention.h"
 #include "benchmarks/peak_memory.h"
 #include "benchmarks/sgemm.h"
+#include "core/device.h"
 #include "core/operation_times.h"
 #include "core/progress.h"
 #include "core/stopwatch.h"
@@ -79,6 +81,20 @@ TrainMeasurement::Shares MeasureShares(Trainer& trainer, const Context& context)
 
 }  // namespace
 
+namespace {
+
+// What a run takes of the memory of the context's device: at its peak on the CPU, and on a GPU what
+// it has taken once `work` is done.
+std::optional<int64_t> MemoryOf(const Context& context, const std::function<void()>& work) {
+  const Device device = context.device();
+  if (device.type == DeviceType::kCpu) return PeakExtraBytes(work);
+  const int64_t before = FreeBytesOf(device);
+  work();
+  return before - FreeBytesOf(device);
+}
+
+}  // namespace
+
 double CountedTrainFlops(const ModelConfig& model, int64_t batch, int64_t length) {
   const int64_t kv_heads = model.kv_heads == 0 ? model.heads : model.kv_heads;
   const int64_t kv_width = model.width / model.heads * kv_heads;
@@ -107,7 +123,13 @@ double CountedTrainFlops(const ModelConfig& model, int64_t batch, int64_t length
 
 TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& context) {
   TrainBench bench{.options = options, .threads = context.threads()};
-  Yardstick sgemm(context);
+  const Device device = context.device();
+  std::optional<Yardstick> sgemm;
+  if (device.type == DeviceType::kCuda) {
+    bench.gpu = ListGpus()[static_cast<size_t>(device.index)].name;
+  } else {
+    sgemm.emplace(context);
+  }
   Progress progress("bench", static_cast<int64_t>(options.lengths.size()) * options.rounds,
                     options.quiet);
   const auto data = std::make_shared<Noise>(options.model.vocab);
@@ -125,13 +147,13 @@ TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& contex
                             .Total();
     std::optional<Trainer> trainer;
     std::optional<Context> fresh;  // so that its scratch memory counts
-    row.measured_bytes = PeakExtraBytes([&] {
-      fresh.emplace(ContextOptions{.threads = context.threads()});
-      trainer.emplace(run, *fresh, data);
+    row.measured_bytes = MemoryOf(context, [&] {
+      fresh.emplace(ContextOptions{.threads = context.threads(), .device = device});
+      trainer.emplace(run, *fresh, data, options.pass_type);
       trainer->Step();
     });
     for (int64_t round = 0; round < options.rounds; ++round) {
-      sgemm.Measure();
+      if (sgemm) sgemm->Measure();
       row.seconds = std::min(row.seconds, LeastSeconds(1, [&] { trainer->Step(); }));
       progress.Update(++done, fmt::format("L = {}", length));
     }
@@ -139,18 +161,20 @@ TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& contex
     row.gflops = CountedTrainFlops(options.model, options.batch, length) / row.seconds / 1e9;
     bench.rows.push_back(row);
   }
-  bench.sgemm_gflops = sgemm.gflops();
+  if (sgemm) bench.sgemm_gflops = sgemm->gflops();
   return bench;
 }
 
 reports::Table TrainBench::ToTable() const {
   const ModelConfig& m = options.model;
   reports::Table table{
-      .title = fmt::format("Training step, {} attention, {} layers, width {}, {} heads, batch {}, "
-                           "{} threads",
-                           m.attention, m.layers, m.width, m.heads, options.batch, threads),
-      .caption =
-          fmt::format("{} Shortest of {} times.", YardstickText(sgemm_gflops), options.rounds),
+      .title = fmt::format(
+          "Training step, {} attention, {} layers, width {}, {} heads, batch {}, "
+          "{}",
+          m.attention, m.layers, m.width, m.heads, options.batch,
+          gpu.empty() ? fmt::format("{} threads", threads) : std::string(Name(options.pass_type))),
+      .caption = fmt::format("{} Shortest of {} times.",
+                             gpu.empty() ? YardstickText(sgemm_gflops) : gpu + ".", options.rounds),
       .columns = {"length", "s/step", "µs/token", "tokens/s", "GFLOP/s", "of sgemm", "planned MB",
                   "measured MB", "products", "attention", "norms", "optimizer", "rest"}};
   for (const TrainMeasurement& row : rows) {
@@ -160,8 +184,8 @@ reports::Table TrainBench::ToTable() const {
       return fmt::format("{:.0f}", static_cast<double>(bytes) / 1e6);
     };
     table.rows.push_back(
-        {std::to_string(row.length), fmt::format("{:.3f}", row.seconds),
-         fmt::format("{:.1f}", 1e6 * row.seconds / tokens),
+        {std::to_string(row.length), fmt::format("{:.{}f}", row.seconds, gpu.empty() ? 3 : 5),
+         fmt::format("{:.{}f}", 1e6 * row.seconds / tokens, gpu.empty() ? 1 : 3),
          fmt::format("{:.0f}", tokens / row.seconds), fmt::format("{:.1f}", row.gflops),
          ShareText(row.gflops, sgemm_gflops), megabytes(row.planned_bytes),
          row.measured_bytes ? megabytes(*row.measured_bytes) : "?", percent(row.shares.products),

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "favor/train.h"
@@ -17,7 +18,8 @@ struct TrainBenchOptions {
   int64_t batch = 1;
   bool recompute = false;
   double dropout = TrainConfig{}.dropout;
-  int64_t rounds = 3;  // steps that are timed; the shortest time counts
+  DataType pass_type = DataType::kF32;  // as in Placement
+  int64_t rounds = 3;                   // steps that are timed; the shortest time counts
   bool quiet = false;
 };
 
@@ -25,9 +27,10 @@ struct TrainMeasurement {
   int64_t length, tokens;
   double seconds;  // time per step: batch, forward, backward, AdamW
   double gflops;
-  int64_t planned_bytes;                  // as favor inspect model estimates
+  int64_t planned_bytes;                  // as favor inspect model estimates, for the CPU
   std::optional<int64_t> measured_bytes;  // peak memory of model and steps
   // Shares of the time of one step; the last is what is left (dropout, activations, loss, batches).
+  // On a GPU: of the time that the host takes to queue it.
   struct Shares {
     double products = 0, attention = 0, norms = 0, optimizer = 0, rest = 0;
   };
@@ -37,7 +40,8 @@ struct TrainMeasurement {
 struct TrainBench {
   TrainBenchOptions options;
   int threads = 0;
-  std::optional<double> sgemm_gflops;  // the yardstick; empty without oneDNN
+  std::string gpu;                     // its name; empty: the CPU
+  std::optional<double> sgemm_gflops;  // the yardstick; empty without oneDNN and on a GPU
   std::vector<TrainMeasurement> rows;
 
   reports::Table ToTable() const;

@@ -1,4 +1,4 @@
-// --threads, --seed and --device.
+// --threads, --seed, --device and --precision.
 #ifndef FAVOR_CLI_CONTEXT_OPTIONS_H_
 #define FAVOR_CLI_CONTEXT_OPTIONS_H_
 
@@ -8,6 +8,7 @@
 
 #include "cli/options.h"
 #include "favor/context.h"
+#include "favor/model.h"
 #include "favor/tensor.h"
 
 namespace favor::cli {
@@ -16,6 +17,7 @@ struct ContextArguments {
   int64_t threads = 0;  // 0: all cores
   int64_t seed = 0;
   Device device;
+  std::optional<DataType> precision;
 
   void AddThreads(Options& options) {
     options
@@ -31,6 +33,13 @@ struct ContextArguments {
   // --device cpu, cuda or cuda:N. If `reference` is not null, also reference: the CPU, and true
   // there.
   Option& AddDevice(Options& options, bool* reference = nullptr);
+  // --device and --precision of commands that run models.
+  void AddPlacement(Options& options);
+  Placement ModelPlacement() const;
+  // ω that the fast kernels of such passes take.
+  OmegaType ModelOmega() const {
+    return ModelPlacement().pass_type == DataType::kBF16 ? OmegaType::kBF16 : OmegaType::kF32;
+  }
 
   Context Make() const {
     return Context({.threads = static_cast<int>(threads),

@@ -125,7 +125,7 @@ RunConfig RunConfigOptions::BaseOfInit(const RunConfig& given) const {
   return base;
 }
 
-RunConfig RunConfigOptions::Fresh() const {
+RunConfig RunConfigOptions::Fresh(OmegaType omega_type) const {
   RunConfig given;
   fields_.Apply(train::RunFields(given));
   if (paper_ && (!config_.empty() || !given.init.empty())) {
@@ -141,6 +141,7 @@ RunConfig RunConfigOptions::Fresh() const {
     config.model.heads_of = given.model.heads_of;
     UseRecommended(config);
   }
+  if (config_.empty() && given.init.empty()) config.model.features.omega_type = omega_type;
   Apply(config);
   return config;
 }

@@ -19,7 +19,8 @@ class RunConfigOptions {
   void AddModel(Options& options);
 
   bool Given() const { return paper_ || !preset_.empty() || !config_.empty() || fields_.Given(); }
-  RunConfig Fresh() const;
+  // `omega_type` is that of new models of which no option says another.
+  RunConfig Fresh(OmegaType omega_type = OmegaType::kF32) const;
   // The config of a run that exists; throws if an option says otherwise. Paths are hints: the data
   // may be elsewhere now (DataHint), copies of the run's own tokenizer and list of names anywhere.
   RunConfig Agreeing(const RunConfig& stored, const std::string& folder) const;

@@ -295,6 +295,17 @@ void internal::FailGpuCall([[maybe_unused]] int64_t successes, [[maybe_unused]] 
 #endif
 }
 
+int64_t FreeBytesOf(const Device& gpu) {
+#if FAVOR_CUDA
+  CheckCuda(cudaSetDevice(gpu.index), "select GPU");
+  size_t free = 0, all = 0;
+  CheckCuda(cudaMemGetInfo(&free, &all), "ask for free memory");
+  return static_cast<int64_t>(free);
+#else
+  ThrowWithoutCuda("memory", gpu);
+#endif
+}
+
 bool BuiltWithCuda() {
 #if FAVOR_CUDA
   return true;

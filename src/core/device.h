@@ -73,7 +73,8 @@ struct GpuInfo {
   int64_t memory_bytes;
   int major, minor;  // compute capability
 };
-std::vector<GpuInfo> ListGpus();  // empty if there is no driver or no GPU
+std::vector<GpuInfo> ListGpus();         // empty if there is no driver or no GPU
+int64_t FreeBytesOf(const Device& gpu);  // memory that nobody has taken
 
 int64_t PhysicalMemoryBytes();
 

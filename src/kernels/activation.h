@@ -29,16 +29,23 @@ namespace cpu {
 void Activate(const ActivationArguments& a, const Context& context);
 void ActivateBackward(const ActivationGradients& a, const Context& context);
 }  // namespace cpu
+namespace cuda {
+void Activate(const ActivationArguments& a, const Context& context);
+void ActivateBackward(const ActivationGradients& a, const Context& context);
+}  // namespace cuda
 
 inline void Activate(const ActivationArguments& a, const Context& context) {
-  Run<ActivationArguments>(
-      {.name = "activation", .reference = reference::Activate, .cpu = cpu::Activate}, a.y, a,
-      context);
+  Run<ActivationArguments>({.name = "activation",
+                            .reference = reference::Activate,
+                            .cpu = cpu::Activate,
+                            .cuda = cuda::Activate},
+                           a.y, a, context);
 }
 inline void ActivateBackward(const ActivationGradients& a, const Context& context) {
   Run<ActivationGradients>({.name = "activation",
                             .reference = reference::ActivateBackward,
-                            .cpu = cpu::ActivateBackward},
+                            .cpu = cpu::ActivateBackward,
+                            .cuda = cuda::ActivateBackward},
                            a.grad_x, a, context);
 }
 

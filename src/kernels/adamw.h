@@ -30,10 +30,14 @@ struct AdamWArguments {
 namespace cpu {  // the double instance of its loop is the reference
 void AdamW(const AdamWArguments& a, const Context& context);
 }
+namespace cuda {
+void AdamW(const AdamWArguments& a, const Context& context);
+}  // namespace cuda
 
 inline void AdamW(const AdamWArguments& a, const Context& context) {
-  Run<AdamWArguments>({.name = "AdamW", .reference = cpu::AdamW, .cpu = cpu::AdamW}, a.values, a,
-                      context);
+  Run<AdamWArguments>(
+      {.name = "AdamW", .reference = cpu::AdamW, .cpu = cpu::AdamW, .cuda = cuda::AdamW}, a.values,
+      a, context);
 }
 
 }  // namespace favor::kernels

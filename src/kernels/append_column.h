@@ -18,24 +18,31 @@ struct AppendColumnGradients {
   ConstView grad_y;  // [rows, dim + 1]
   double scale = 1;
   bool add = false;  // to what is in grad_x
-  View grad_x;       // [rows, dim]
-  View grad_last{};  // [rows], added to; empty: not computed
+  View grad_x;       // [rows, dim]; on a GPU f32 or of the type of grad_y
+  View grad_last{};  // [rows], added to; on a GPU f32; empty: not computed
 };
 
 namespace cpu {  // the double instances of its loops are the reference
 void AppendColumn(const AppendColumnArguments& a, const Context& context);
 void AppendColumnBackward(const AppendColumnGradients& a, const Context& context);
 }  // namespace cpu
+namespace cuda {
+void AppendColumn(const AppendColumnArguments& a, const Context& context);
+void AppendColumnBackward(const AppendColumnGradients& a, const Context& context);
+}  // namespace cuda
 
 inline void AppendColumn(const AppendColumnArguments& a, const Context& context) {
-  Run<AppendColumnArguments>(
-      {.name = "append column", .reference = cpu::AppendColumn, .cpu = cpu::AppendColumn}, a.y, a,
-      context);
+  Run<AppendColumnArguments>({.name = "append column",
+                              .reference = cpu::AppendColumn,
+                              .cpu = cpu::AppendColumn,
+                              .cuda = cuda::AppendColumn},
+                             a.y, a, context);
 }
 inline void AppendColumnBackward(const AppendColumnGradients& a, const Context& context) {
   Run<AppendColumnGradients>({.name = "append column",
                               .reference = cpu::AppendColumnBackward,
-                              .cpu = cpu::AppendColumnBackward},
+                              .cpu = cpu::AppendColumnBackward,
+                              .cuda = cuda::AppendColumnBackward},
                              a.grad_x, a, context);
 }
 

@@ -26,23 +26,30 @@ struct ConvolutionGradients {
   int64_t ahead = 0;
   ConstView grad_y;
   View grad_x;       // must not overlap grad_y
-  View grad_weight;  // added to
+  View grad_weight;  // added to; on a GPU f32
 };
 
 namespace cpu {  // the double instances of its loops are the reference
 void Convolution(const ConvolutionArguments& a, const Context& context);
 void ConvolutionBackward(const ConvolutionGradients& a, const Context& context);
 }  // namespace cpu
+namespace cuda {
+void Convolution(const ConvolutionArguments& a, const Context& context);
+void ConvolutionBackward(const ConvolutionGradients& a, const Context& context);
+}  // namespace cuda
 
 inline void Convolution(const ConvolutionArguments& a, const Context& context) {
-  Run<ConvolutionArguments>(
-      {.name = "convolution", .reference = cpu::Convolution, .cpu = cpu::Convolution}, a.y, a,
-      context);
+  Run<ConvolutionArguments>({.name = "convolution",
+                             .reference = cpu::Convolution,
+                             .cpu = cpu::Convolution,
+                             .cuda = cuda::Convolution},
+                            a.y, a, context);
 }
 inline void ConvolutionBackward(const ConvolutionGradients& a, const Context& context) {
   Run<ConvolutionGradients>({.name = "convolution",
                              .reference = cpu::ConvolutionBackward,
-                             .cpu = cpu::ConvolutionBackward},
+                             .cpu = cpu::ConvolutionBackward,
+                             .cuda = cuda::ConvolutionBackward},
                             a.grad_x, a, context);
 }
 

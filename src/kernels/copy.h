@@ -19,12 +19,18 @@ namespace cpu {  // arrays of any type
 void Zero(const ZeroArguments& a, const Context& context);
 void Copy(const CopyArguments& a, const Context& context);
 }  // namespace cpu
+namespace cuda {
+void Zero(const ZeroArguments& a, const Context& context);
+void Copy(const CopyArguments& a, const Context& context);
+}  // namespace cuda
 
 inline void Zero(const ZeroArguments& a, const Context& context) {
-  Run<ZeroArguments>({.name = "zero", .reference = cpu::Zero, .cpu = cpu::Zero}, a.y, a, context);
+  Run<ZeroArguments>({.name = "zero", .reference = cpu::Zero, .cpu = cpu::Zero, .cuda = cuda::Zero},
+                     a.y, a, context);
 }
 inline void Copy(const CopyArguments& a, const Context& context) {
-  Run<CopyArguments>({.name = "copy", .reference = cpu::Copy, .cpu = cpu::Copy}, a.to, a, context);
+  Run<CopyArguments>({.name = "copy", .reference = cpu::Copy, .cpu = cpu::Copy, .cuda = cuda::Copy},
+                     a.to, a, context);
 }
 
 }  // namespace favor::kernels

@@ -22,11 +22,16 @@ struct CrossEntropyArguments {
 namespace cpu {  // the double instance of its loop is the reference
 void CrossEntropy(const CrossEntropyArguments& a, const Context& context);
 }
+namespace cuda {
+void CrossEntropy(const CrossEntropyArguments& a, const Context& context);
+}  // namespace cuda
 
 inline void CrossEntropy(const CrossEntropyArguments& a, const Context& context) {
-  Run<CrossEntropyArguments>(
-      {.name = "cross entropy", .reference = cpu::CrossEntropy, .cpu = cpu::CrossEntropy}, a.logits,
-      a, context);
+  Run<CrossEntropyArguments>({.name = "cross entropy",
+                              .reference = cpu::CrossEntropy,
+                              .cpu = cpu::CrossEntropy,
+                              .cuda = cuda::CrossEntropy},
+                             a.logits, a, context);
 }
 
 }  // namespace favor::kernels

@@ -23,10 +23,14 @@ struct DropoutArguments {
 namespace cpu {  // the double instances of its loops are the reference
 void Dropout(const DropoutArguments& a, const Context& context);
 }
+namespace cuda {
+void Dropout(const DropoutArguments& a, const Context& context);
+}
 
 inline void Dropout(const DropoutArguments& a, const Context& context) {
-  Run<DropoutArguments>({.name = "dropout", .reference = cpu::Dropout, .cpu = cpu::Dropout}, a.y, a,
-                        context);
+  Run<DropoutArguments>(
+      {.name = "dropout", .reference = cpu::Dropout, .cpu = cpu::Dropout, .cuda = cuda::Dropout},
+      a.y, a, context);
 }
 
 }  // namespace favor::kernels

@@ -31,22 +31,31 @@ struct EmbeddingGradients {
   ConstView grad_y;  // [rows, width]
   TableRows rows;
   double scale;
-  View grad_table;  // [entries, width], added to
+  View grad_table;  // [entries, width], added to; on a GPU f32
 };
 
 namespace cpu {  // the double instances of its loops are the reference
 void Embedding(const EmbeddingArguments& a, const Context& context);
 void EmbeddingBackward(const EmbeddingGradients& a, const Context& context);
 }  // namespace cpu
+namespace cuda {
+void Embedding(const EmbeddingArguments& a, const Context& context);
+void EmbeddingBackward(const EmbeddingGradients& a, const Context& context);
+}  // namespace cuda
 
 inline void Embedding(const EmbeddingArguments& a, const Context& context) {
-  Run<EmbeddingArguments>({.name = "embedding", .reference = cpu::Embedding, .cpu = cpu::Embedding},
+  Run<EmbeddingArguments>({.name = "embedding",
+                           .reference = cpu::Embedding,
+                           .cpu = cpu::Embedding,
+                           .cuda = cuda::Embedding},
                           a.y, a, context);
 }
 inline void EmbeddingBackward(const EmbeddingGradients& a, const Context& context) {
-  Run<EmbeddingGradients>(
-      {.name = "embedding", .reference = cpu::EmbeddingBackward, .cpu = cpu::EmbeddingBackward},
-      a.grad_table, a, context);
+  Run<EmbeddingGradients>({.name = "embedding",
+                           .reference = cpu::EmbeddingBackward,
+                           .cpu = cpu::EmbeddingBackward,
+                           .cuda = cuda::EmbeddingBackward},
+                          a.grad_table, a, context);
 }
 
 }  // namespace favor::kernels

@@ -18,11 +18,16 @@ struct GradientNormArguments {
 namespace cpu {  // the double instance of its loop is the reference
 void AddGradientNorm(const GradientNormArguments& a, const Context& context);
 }
+namespace cuda {
+void AddGradientNorm(const GradientNormArguments& a, const Context& context);
+}  // namespace cuda
 
 inline void AddGradientNorm(const GradientNormArguments& a, const Context& context) {
-  Run<GradientNormArguments>(
-      {.name = "gradient norm", .reference = cpu::AddGradientNorm, .cpu = cpu::AddGradientNorm},
-      a.gradients, a, context);
+  Run<GradientNormArguments>({.name = "gradient norm",
+                              .reference = cpu::AddGradientNorm,
+                              .cpu = cpu::AddGradientNorm,
+                              .cuda = cuda::AddGradientNorm},
+                             a.gradients, a, context);
 }
 
 }  // namespace favor::kernels

@@ -11,7 +11,7 @@ struct LayerNormArguments {
   ConstView gain, bias;  // [width]
   double epsilon;
   bool again = false;  // compute y again from given statistics
-  View statistics;     // [rows, 2]: each row's mean and 1/√(variance + ε)
+  View statistics;     // [rows, 2]: each row's mean and 1/√(variance + ε); on a GPU f32
   View y;              // [rows, width]
 };
 
@@ -20,7 +20,7 @@ struct LayerNormGradients {
   ConstView grad_y;           // [rows, width]
   bool add = false;           // add to grad_x; if false, grad_y and grad_x may be the same
   View grad_x;                // [rows, width]
-  View grad_gain, grad_bias;  // [width], added to
+  View grad_gain, grad_bias;  // [width], added to; on a GPU f32
 };
 
 namespace cpu {  // the double instances of its loops are the reference

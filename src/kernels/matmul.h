@@ -32,10 +32,15 @@ void Matmul(const MatmulArguments& arguments, const Context& context);  // f64
 namespace cpu {
 void Matmul(const MatmulArguments& arguments, const Context& context);  // f32
 }
+namespace cuda {
+// f32 or bf16; C is f32 if the others are bf16, or of their type, which is also that of the bias.
+void Matmul(const MatmulArguments& arguments, const Context& context);
+}  // namespace cuda
 
 inline void Matmul(const MatmulArguments& arguments, const Context& context) {
-  Run<MatmulArguments>({.name = "matmul", .reference = reference::Matmul, .cpu = cpu::Matmul},
-                       arguments.c, arguments, context);
+  Run<MatmulArguments>(
+      {.name = "matmul", .reference = reference::Matmul, .cpu = cpu::Matmul, .cuda = cuda::Matmul},
+      arguments.c, arguments, context);
 }
 
 // [rows, columns] seen as [columns, rows].

@@ -24,15 +24,24 @@ namespace cpu {  // the double instances of its loops are the reference
 void MeanPool(const MeanPoolArguments& a, const Context& context);
 void MeanPoolBackward(const MeanPoolGradients& a, const Context& context);
 }  // namespace cpu
+namespace cuda {
+void MeanPool(const MeanPoolArguments& a, const Context& context);
+void MeanPoolBackward(const MeanPoolGradients& a, const Context& context);
+}  // namespace cuda
 
 inline void MeanPool(const MeanPoolArguments& a, const Context& context) {
-  Run<MeanPoolArguments>({.name = "mean pool", .reference = cpu::MeanPool, .cpu = cpu::MeanPool},
+  Run<MeanPoolArguments>({.name = "mean pool",
+                          .reference = cpu::MeanPool,
+                          .cpu = cpu::MeanPool,
+                          .cuda = cuda::MeanPool},
                          a.y, a, context);
 }
 inline void MeanPoolBackward(const MeanPoolGradients& a, const Context& context) {
-  Run<MeanPoolGradients>(
-      {.name = "mean pool", .reference = cpu::MeanPoolBackward, .cpu = cpu::MeanPoolBackward},
-      a.grad_x, a, context);
+  Run<MeanPoolGradients>({.name = "mean pool",
+                          .reference = cpu::MeanPoolBackward,
+                          .cpu = cpu::MeanPoolBackward,
+                          .cuda = cuda::MeanPoolBackward},
+                         a.grad_x, a, context);
 }
 
 }  // namespace favor::kernels

@@ -15,7 +15,7 @@ struct WavesArguments {
   View waves;  // [positions, width/2, 2]: cos and sin
 };
 
-// x += sin in even columns, cos in odd ones.
+// x += sin in even columns, cos in odd ones. On a GPU waves are f32 or of the type of x.
 struct AddWavesArguments {
   ConstView waves;        // [positions, width/2, 2]
   int64_t first, length;  // row i of x takes row first + i % length of the waves
@@ -35,18 +35,28 @@ void Waves(const WavesArguments& a, const Context& context);
 void AddWaves(const AddWavesArguments& a, const Context& context);
 void Rotate(const RotateArguments& a, const Context& context);
 }  // namespace cpu
+namespace cuda {
+void Waves(const WavesArguments& a, const Context& context);
+void AddWaves(const AddWavesArguments& a, const Context& context);
+void Rotate(const RotateArguments& a, const Context& context);
+}  // namespace cuda
 
 inline void Waves(const WavesArguments& a, const Context& context) {
-  Run<WavesArguments>({.name = "positions", .reference = cpu::Waves, .cpu = cpu::Waves}, a.waves, a,
-                      context);
+  Run<WavesArguments>(
+      {.name = "positions", .reference = cpu::Waves, .cpu = cpu::Waves, .cuda = cuda::Waves},
+      a.waves, a, context);
 }
 inline void AddWaves(const AddWavesArguments& a, const Context& context) {
-  Run<AddWavesArguments>({.name = "positions", .reference = cpu::AddWaves, .cpu = cpu::AddWaves},
+  Run<AddWavesArguments>({.name = "positions",
+                          .reference = cpu::AddWaves,
+                          .cpu = cpu::AddWaves,
+                          .cuda = cuda::AddWaves},
                          a.x, a, context);
 }
 inline void Rotate(const RotateArguments& a, const Context& context) {
-  Run<RotateArguments>({.name = "rotation", .reference = cpu::Rotate, .cpu = cpu::Rotate}, a.x, a,
-                       context);
+  Run<RotateArguments>(
+      {.name = "rotation", .reference = cpu::Rotate, .cpu = cpu::Rotate, .cuda = cuda::Rotate}, a.x,
+      a, context);
 }
 
 }  // namespace favor::kernels

@@ -26,13 +26,23 @@ namespace cpu {  // copies of bytes, of any type
 void GatherRows(const GatherArguments& a, const Context& context);
 void ScatterRows(const ScatterArguments& a, const Context& context);
 }  // namespace cpu
+namespace cuda {
+void GatherRows(const GatherArguments& a, const Context& context);
+void ScatterRows(const ScatterArguments& a, const Context& context);
+}  // namespace cuda
 
 inline void GatherRows(const GatherArguments& a, const Context& context) {
-  Run<GatherArguments>({.name = "gather", .reference = cpu::GatherRows, .cpu = cpu::GatherRows},
+  Run<GatherArguments>({.name = "gather",
+                        .reference = cpu::GatherRows,
+                        .cpu = cpu::GatherRows,
+                        .cuda = cuda::GatherRows},
                        a.to, a, context);
 }
 inline void ScatterRows(const ScatterArguments& a, const Context& context) {
-  Run<ScatterArguments>({.name = "scatter", .reference = cpu::ScatterRows, .cpu = cpu::ScatterRows},
+  Run<ScatterArguments>({.name = "scatter",
+                         .reference = cpu::ScatterRows,
+                         .cpu = cpu::ScatterRows,
+                         .cuda = cuda::ScatterRows},
                         a.to, a, context);
 }
 

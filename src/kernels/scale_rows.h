@@ -16,22 +16,31 @@ struct ScaleRowsGradients {
   ConstView x, factors;
   ConstView grad_y;     // [rows, columns]
   View grad_x;          // [rows, columns]; may be grad_y
-  View grad_factors{};  // [rows], added to; empty: not computed
+  View grad_factors{};  // [rows], added to; on a GPU f32; empty: not computed
 };
 
 namespace cpu {  // the double instances of its loops are the reference
 void ScaleRows(const ScaleRowsArguments& a, const Context& context);
 void ScaleRowsBackward(const ScaleRowsGradients& a, const Context& context);
 }  // namespace cpu
+namespace cuda {
+void ScaleRows(const ScaleRowsArguments& a, const Context& context);
+void ScaleRowsBackward(const ScaleRowsGradients& a, const Context& context);
+}  // namespace cuda
 
 inline void ScaleRows(const ScaleRowsArguments& a, const Context& context) {
-  Run<ScaleRowsArguments>(
-      {.name = "scale rows", .reference = cpu::ScaleRows, .cpu = cpu::ScaleRows}, a.y, a, context);
+  Run<ScaleRowsArguments>({.name = "scale rows",
+                           .reference = cpu::ScaleRows,
+                           .cpu = cpu::ScaleRows,
+                           .cuda = cuda::ScaleRows},
+                          a.y, a, context);
 }
 inline void ScaleRowsBackward(const ScaleRowsGradients& a, const Context& context) {
-  Run<ScaleRowsGradients>(
-      {.name = "scale rows", .reference = cpu::ScaleRowsBackward, .cpu = cpu::ScaleRowsBackward},
-      a.grad_x, a, context);
+  Run<ScaleRowsGradients>({.name = "scale rows",
+                           .reference = cpu::ScaleRowsBackward,
+                           .cpu = cpu::ScaleRowsBackward,
+                           .cuda = cuda::ScaleRowsBackward},
+                          a.grad_x, a, context);
 }
 
 }  // namespace favor::kernels

@@ -17,11 +17,16 @@ struct SquaredErrorArguments {
 namespace cpu {  // the double instance of its loop is the reference
 void SquaredError(const SquaredErrorArguments& a, const Context& context);
 }
+namespace cuda {
+void SquaredError(const SquaredErrorArguments& a, const Context& context);
+}  // namespace cuda
 
 inline void SquaredError(const SquaredErrorArguments& a, const Context& context) {
-  Run<SquaredErrorArguments>(
-      {.name = "squared error", .reference = cpu::SquaredError, .cpu = cpu::SquaredError}, a.y, a,
-      context);
+  Run<SquaredErrorArguments>({.name = "squared error",
+                              .reference = cpu::SquaredError,
+                              .cpu = cpu::SquaredError,
+                              .cuda = cuda::SquaredError},
+                             a.y, a, context);
 }
 
 }  // namespace favor::kernels

@@ -21,24 +21,17 @@ class Arena {
   explicit Arena(DataType type, Device device = {}) : type_(type), device_(device) {}
 
   // Row-major, aligned to 64 bytes; views without memory while counting.
-  View Take(const Shape& shape) {
-    void* at =
-        counting_ ? nullptr : static_cast<char*>(memory_.view().data()) + used_ * ItemBytes(type_);
-    const int64_t alignment = 64 / ItemBytes(type_);
-    used_ += (shape.Elements() + alignment - 1) / alignment * alignment;
-    if (used_ > kMost)
-      throw Error(ErrorCode::kOutOfMemory, "memory",
-                  "the activations of this model and batch "
-                  "are larger than any machine");
-    most_ = std::max(most_, used_);
-    return {at, type_, shape, RowMajorStrides(shape), device_};
+  View Take(const Shape& shape) { return Take(shape, type_); }
+  // Numbers that 16 bits are too few for, such as means and decays.
+  View TakeExact(const Shape& shape) {
+    return Take(shape, ItemBytes(type_) < 4 ? DataType::kF32 : type_);
   }
 
   // What is taken after Rewind(mark) reuses the memory of what was taken since Mark().
   int64_t Mark() const { return used_; }
   void Rewind(int64_t mark) { used_ = mark; }
 
-  int64_t Bytes() const { return most_ * ItemBytes(type_); }  // counted so far
+  int64_t Bytes() const { return most_; }  // counted so far
 
   void Count() {
     counting_ = true;
@@ -46,21 +39,34 @@ class Arena {
   }
   // Allocates what was counted, unless the memory at hand is large enough.
   void Provide() {
-    if (memory_.empty() || memory_.shape()[0] < most_) {
+    if (memory_.empty() || memory_.Bytes() < most_) {
       memory_ = Tensor();  // frees the old memory first
-      memory_ = Tensor({most_}, type_, device_);
+      memory_ = Tensor({most_ / ItemBytes(type_)}, type_, device_);
     }
     counting_ = false;
     used_ = 0;
   }
 
  private:
-  static constexpr int64_t kMost = int64_t{1} << 56;  // elements
+  static constexpr int64_t kAlignment = 64, kMost = int64_t{1} << 59;  // bytes
+
+  View Take(const Shape& shape, DataType type) {
+    void* at = counting_ ? nullptr : static_cast<char*>(memory_.view().data()) + used_;
+    const int64_t elements = shape.Elements(), item = ItemBytes(type);
+    const bool fits = elements <= kMost / item;
+    if (fits) used_ += (elements * item + kAlignment - 1) / kAlignment * kAlignment;
+    if (!fits || used_ > kMost)
+      throw Error(ErrorCode::kOutOfMemory, "memory",
+                  "the activations of this model and batch "
+                  "are larger than any machine");
+    most_ = std::max(most_, used_);
+    return {at, type, shape, RowMajorStrides(shape), device_};
+  }
 
   DataType type_;
   Device device_;
   bool counting_ = true;
-  int64_t used_ = 0, most_ = 0;
+  int64_t used_ = 0, most_ = 0;  // bytes
   Tensor memory_;
 };
 

@@ -26,11 +26,11 @@ HeadDecay::HeadDecay(ParameterSet& parameters, const std::string& name, int64_t 
 
 HeadDecay::Activations HeadDecay::Reserve(Arena& arena, int64_t tokens) const {
   return {.logits = weight_ != nullptr ? arena.Take({tokens, heads_}) : View(),
-          .log_decay = arena.Take({tokens * heads_})};
+          .log_decay = arena.TakeExact({tokens * heads_})};
 }
 
 HeadDecay::Workspace HeadDecay::ReserveWorkspace(Arena& arena, int64_t tokens) const {
-  return {.grad_log_decay = arena.Take({tokens * heads_}),
+  return {.grad_log_decay = arena.TakeExact({tokens * heads_}),
           .grad_logits = arena.Take({tokens, heads_})};
 }
 

@@ -147,7 +147,7 @@ attention::Call MultiHeadAttention::CallOf(const HeadGroup& group, const Rows& r
   return attention::CheckCall(
       {group.SeenQueries(a.q, a.query_features, length),
        group.SeenKeys(a.k, a.key_features, length), group.Values(a.v, length)},
-      options, context);
+      options, context, attention::MarksFrom::kModel);
 }
 
 void MultiHeadAttention::Forward(const Context& context, const Rows& rows, ConstView x,
@@ -181,13 +181,14 @@ void MultiHeadAttention::Forward(const Context& context, const Rows& rows, Const
          .log_decay = decay_ ? decay_->ByHead(a.decay.log_decay, sequences) : ConstView()},
         tally, a.attended);
   } else {
-    a.traces.clear();
-    for (const HeadGroup& group : shape_.groups) {
+    a.traces.resize(training ? shape_.groups.size() : 0);
+    for (size_t i = 0; i < shape_.groups.size(); ++i) {
+      const HeadGroup& group = shape_.groups[i];
       const attention::Call call = CallOf(group, rows, a, context);
-      if (training) a.traces.emplace_back(call);
+      if (training) a.traces[i] = attention::Trace(call, std::move(a.traces[i].log_sum));
       attention::Forward(call,
                          {.out = group.Outputs(a.attended, sequences.length),
-                          .trace = training ? &a.traces.back() : nullptr,
+                          .trace = training ? &a.traces[i] : nullptr,
                           .tally = tally},
                          context);
     }

@@ -45,7 +45,7 @@ void Block::Redraw(uint64_t seed, uint64_t redraw) {
 
 Block::Activations Block::Reserve(layers::Arena& arena, int64_t tokens) const {
   const auto residual = [&] {
-    Residual r{.statistics = arena.Take({tokens, 2}), .sum = {}};
+    Residual r{.statistics = arena.TakeExact({tokens, 2}), .sum = {}};
     if (!pre_norm_) r.sum = arena.Take({tokens, width_});
     return r;
   };

@@ -1,9 +1,12 @@
 #include "models/checkpoint.h"
 
 #include <charconv>
+#include <deque>
 #include <filesystem>
 
+#include "core/device.h"
 #include "core/error_text.h"
+#include "core/host_copy.h"
 #include "core/json.h"
 #include "io/input_file.h"
 #include "models/config_fields.h"
@@ -26,20 +29,23 @@ uint64_t ParseNumber(const std::string& text, const std::string& who) {
 
 void WriteCheckpoint(const std::string& path, const Network& network, const CheckpointInfo& info,
                      std::span<const NamedTensor> more) {
-  for (const auto& parameter : network.parameters().all()) {
-    if (!AllFinite(parameter->value))
-      Throw(ErrorCode::kInvalidData, Printable(path), "{} is not finite; nothing was written",
-            parameter->name);
-  }
+  std::deque<HostCopy> copies;  // of arrays on a GPU
   io::Safetensors file;
   file.metadata = {{"format", std::string(kFormat)},
                    {"config", info.config},
                    {"state", info.state},
                    {"seed", std::to_string(network.seed())},
                    {"redraw", std::to_string(network.redraw())}};
-  for (const auto& parameter : network.parameters().all())
-    file.entries[parameter->name] = io::EntryOf(parameter->value);
-  for (const NamedTensor& tensor : more) file.entries[tensor.name] = io::EntryOf(tensor.values);
+  const auto on_host = [&](const ConstView& array) { return copies.emplace_back(array).view(); };
+  for (const auto& parameter : network.parameters().all()) {
+    const ConstView value = on_host(parameter->value);
+    if (!AllFinite(value))
+      Throw(ErrorCode::kInvalidData, Printable(path), "{} is not finite; nothing was written",
+            parameter->name);
+    file.entries[parameter->name] = io::EntryOf(value);
+  }
+  for (const NamedTensor& tensor : more)
+    file.entries[tensor.name] = io::EntryOf(on_host(tensor.values));
   io::WriteSafetensors(path, file);
 }
 
@@ -72,15 +78,23 @@ void Checkpoint::CheckNumbers(const std::string& name, const Shape& shape) const
 }
 
 void Checkpoint::Read(const std::string& name, View to) const {
-  file_.Entry(name, name_).ReadInto(to, fmt::format("{}: {}", name_, name));
+  const bool on_cpu = to.device().type == DeviceType::kCpu;
+  Tensor staged;
+  if (!on_cpu) staged = Tensor(to.shape(), to.type());
+  const View read = on_cpu ? to : staged.view();
+  file_.Entry(name, name_).ReadInto(read, fmt::format("{}: {}", name_, name));
+  if (!on_cpu) CopyBytes(to.data(), to.device(), read.data(), Device{}, staged.Bytes());
 }
 
-std::unique_ptr<Network> Checkpoint::MakeNetwork() const {
+std::unique_ptr<Network> Checkpoint::MakeNetwork(const Placement& placement) const {
   const auto shapes = Network::Make(model_, {.shapes_only = true});
   for (const auto& parameter : shapes->parameters().all())
     CheckShape(parameter->name, parameter->shape);
-  auto network = Network::Make(model_, {.seed = seed_, .draw = false});
+  NetworkOptions options = OptionsAt(placement, seed_);
+  options.draw = false;
+  auto network = Network::Make(model_, options);
   ReadInto(*network);
+  network->parameters().Refresh(Context({.threads = 1, .device = placement.device}));
   return network;
 }
 

@@ -54,12 +54,13 @@ class Checkpoint {
   void CheckShape(const std::string& name, const Shape& shape) const;
   // Throws likewise, and also if some number is not finite.
   void CheckNumbers(const std::string& name, const Shape& shape) const;
-  // Fills `to`, converted to its type; throws likewise.
+  // Fills `to`, contiguous and on any device, converted to its type; throws likewise.
   void Read(const std::string& name, View to) const;
   // A network with these weights. Nothing is allocated before all shapes are known to fit.
-  std::unique_ptr<Network> MakeNetwork() const;
-  // Reads the weights, and ω of the same draw, into a network of this config. Nothing changes
-  // before all shapes are known to fit and all numbers to be finite.
+  std::unique_ptr<Network> MakeNetwork(const Placement& placement = {}) const;
+  // Reads the weights, and ω of the same draw, into a network of this config, which does not show
+  // them to passes in another type before a Refresh. Nothing changes before all shapes are known
+  // to fit and all numbers to be finite.
   void ReadInto(Network& network) const;
 
  private:

@@ -43,11 +43,19 @@ std::string HashOfModel(const models::Network& network) {
   return fmt::format("{:016x}", hasher.Value());
 }
 
+const models::Network& OnCpu(const models::Network& network) {
+  const Device device = network.parameters().device();
+  if (device.type != DeviceType::kCpu)
+    Throw(ErrorCode::kUnavailable, "decoder", "given a model on {}, it runs on the cpu only",
+          Name(device));
+  return network;
+}
+
 }  // namespace
 
 struct Decoder::Impl {
   Impl(const models::Network& decoded, const Context& decoder_context)
-      : network(decoded),
+      : network(OnCpu(decoded)),
         context(decoder_context),
         tally(network.MakeTally(context)),
         cache(network.MakeCache()),

@@ -10,6 +10,7 @@
 #include "attention/kind.h"
 #include "core/element.h"
 #include "core/error_text.h"
+#include "core/host_copy.h"
 #include "core/split.h"
 #include "kernels/map_table.h"
 #include "layers/head_decay.h"
@@ -243,8 +244,9 @@ HeadMemories MemoriesOf(const ModelConfig& config, const layers::ParameterSet* p
     for (size_t i = 0; parameters != nullptr && i < parameters->all().size(); ++i) {
       const layers::Parameter& parameter = *parameters->all()[i];
       if (parameter.name != bias) continue;
+      const HostCopy value(parameter.value);
       for (size_t head = 0; head < all.size(); ++head)
-        all[head] = 1 + std::exp(LoadElement(parameter.value.data(), parameter.value.type(),
+        all[head] = 1 + std::exp(LoadElement(value.view().data(), value.view().type(),
                                              static_cast<int64_t>(head)));
     }
     memories.emplace_back();

@@ -10,16 +10,16 @@
 
 namespace favor {
 
-Model::Model(const ModelConfig& config, uint64_t seed)
-    : Model(models::Network::Make(config, {.seed = seed})) {}
+Model::Model(const ModelConfig& config, uint64_t seed, const Placement& placement)
+    : Model(models::Network::Make(config, models::OptionsAt(placement, seed))) {}
 Model::Model(std::unique_ptr<models::Network> network)
     : impl_(std::move(network)), buffers_(std::make_unique<models::BufferPool>()) {}
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
-Model Model::Load(const std::string& path) {
-  return Model(models::OpenCheckpoint(path)->MakeNetwork());
+Model Model::Load(const std::string& path, const Placement& placement) {
+  return Model(models::OpenCheckpoint(path)->MakeNetwork(placement));
 }
 
 void Model::Save(const std::string& path) const {
@@ -28,6 +28,9 @@ void Model::Save(const std::string& path) const {
 }
 
 const ModelConfig& Model::config() const { return impl_->config(); }
+Placement Model::placement() const {
+  return {impl_->parameters().device(), impl_->parameters().pass_type()};
+}
 int64_t Model::ParameterCount() const { return impl_->parameters().Count(); }
 
 std::vector<Model::NamedParameter> Model::Parameters() {

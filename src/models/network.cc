@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error_text.h"
+#include "core/host_copy.h"
 #include "kernels/copy.h"
 #include "models/labeller.h"
 #include "models/language_model.h"
@@ -61,6 +62,15 @@ void CheckBatch(const Batch& batch, const ModelConfig& config, bool targets) {
 
 }  // namespace
 
+NetworkOptions OptionsAt(const Placement& placement, uint64_t seed) {
+  const auto& [device, pass_type] = placement;
+  const bool on_gpu = device.type == DeviceType::kCuda;
+  if (pass_type != DataType::kF32 && !(on_gpu && pass_type == DataType::kBF16))
+    Throw(ErrorCode::kUnavailable, "precision", "given {} on {}, expected {}", Name(pass_type),
+          Name(device), on_gpu ? "f32 or bf16" : "f32; bf16 runs on a GPU");
+  return {.seed = seed, .pass_type = pass_type, .device = device};
+}
+
 Score ScoreOf(const TallyEntry& entry) {
   return {.loss = entry.loss, .correct = entry.correct, .count = entry.targets};
 }
@@ -68,7 +78,8 @@ Score ScoreOf(const TallyEntry& entry) {
 Tensor OnHost(Tensor array, const Context& context) {
   if (array.device() == Device{}) return array;
   context.Wait();
-  return array.To(Device{});
+  Tensor copy = array.To(Device{});
+  return ItemBytes(copy.type()) < 4 ? copy.To(DataType::kF32) : std::move(copy);
 }
 
 std::unique_ptr<Network> Network::Make(const ModelConfig& config, const NetworkOptions& options) {
@@ -263,8 +274,9 @@ void Network::EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, 
 }
 
 std::string Network::FirstNotFinite(const PassBuffers& buffers) const {
+  const auto is_finite = [](const ConstView& array) { return AllFinite(HostCopy(array).view()); };
   for (const auto& parameter : parameters_.all()) {
-    if (!AllFinite(parameter->value)) return parameter->name;
+    if (!is_finite(parameter->value)) return parameter->name;
   }
   if (buffers.activations.shape.training) {
     if (std::string layer = body_.FirstNotFinite(buffers.activations); !layer.empty()) return layer;
@@ -272,7 +284,7 @@ std::string Network::FirstNotFinite(const PassBuffers& buffers) const {
   // Gradients run from the last layer to the first.
   for (auto parameter = parameters_.all().rbegin(); parameter != parameters_.all().rend();
        ++parameter) {
-    if (!(*parameter)->grad.empty() && !AllFinite((*parameter)->grad))
+    if (!(*parameter)->grad.empty() && !is_finite((*parameter)->grad))
       return "the gradient of " + (*parameter)->name;
   }
   return "";

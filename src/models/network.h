@@ -29,9 +29,12 @@ struct NetworkOptions {
   bool draw = true;          // draw first weights; false: zeros, to be read from a file
 };
 
+// A network there; throws unless passes of that type run there.
+NetworkOptions OptionsAt(const Placement& placement, uint64_t seed);
+
 // The score of the targets that a tally counted.
 Score ScoreOf(const TallyEntry& entry);
-// Copies to the host what a pass left on its device.
+// Copies to the host what a pass left on its device, 16 bits as f32.
 Tensor OnHost(Tensor array, const Context& context);
 
 class Network {

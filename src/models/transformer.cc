@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error_text.h"
+#include "core/host_copy.h"
 #include "favor/random.h"
 #include "layers/dropout.h"
 #include "models/first_values.h"
@@ -93,14 +94,16 @@ void Transformer::Reserve(layers::Arena& arena, const Shape& shape, Activations&
     a.blocks.push_back(blocks_[0].Reserve(arena, tokens));  // no layer needs more than the first
   a.workspace = blocks_[0].ReserveWorkspace(arena, tokens, shape.training);
   if (norm_) {
-    a.statistics = arena.Take({tokens, 2});
+    a.statistics = arena.TakeExact({tokens, 2});
     a.hidden = arena.Take({tokens, width});
   }
   a.grad = shape.training ? arena.Take({tokens, width}) : View();
   if (a.waves) return;
-  if (config_.positions == Positions::kSinusoidal) a.waves.emplace(width, type_, device_);
+  // 16 bits are too few for angles.
+  const DataType of_waves = ItemBytes(type_) < 4 ? DataType::kF32 : type_;
+  if (config_.positions == Positions::kSinusoidal) a.waves.emplace(width, of_waves, device_);
   if (config_.positions == Positions::kRotary)
-    a.waves.emplace(width / config_.heads, type_, device_);
+    a.waves.emplace(width / config_.heads, of_waves, device_);
 }
 
 int64_t Transformer::TraceBytes(const Shape& shape) const {
@@ -183,7 +186,8 @@ void Transformer::Backward(const layers::Pass& pass, Activations& a) {
 
 std::string Transformer::FirstNotFinite(const Activations& a) const {
   for (size_t i = 0; i < a.inputs.size(); ++i) {
-    if (!AllFinite(a.inputs[i])) return i == 0 ? "embedding" : fmt::format("layers.{}", i - 1);
+    if (!AllFinite(HostCopy(a.inputs[i]).view()))
+      return i == 0 ? "embedding" : fmt::format("layers.{}", i - 1);
   }
   return "";
 }

@@ -105,7 +105,7 @@ class Run {
   Run(const RunConfig& config, const TrainOptions& options, const Context& context)
       : folder_(options.out),
         options_(options),
-        trainer_(config, context, DataOf(config, options)) {
+        trainer_(config, context, DataOf(config, options), options.pass_type) {
     CheckEvaluation();
     if (!config.init.empty() && !Exists(Path(models::kLastName))) StartFromInit(context);
   }
@@ -184,7 +184,8 @@ class Run {
   void StartFromInit(const Context& context) {
     const train::StartingPoint point = train::OpenStart(trainer_.config().init);
     train::CheckData(point, trainer_.config(), trainer_.data());
-    const auto other = internal::Access::Make<Model>(point.checkpoint->MakeNetwork());
+    const auto other =
+        internal::Access::Make<Model>(point.checkpoint->MakeNetwork(trainer_.model().placement()));
     start_ = {.report = trainer_.StartFrom(
                   other, train::SameOutputs(point, trainer_.config(), trainer_.data()))};
     const ModelConfig &own = other.config(), &here = trainer_.config().model;

@@ -101,6 +101,9 @@ StartReport CarryOver(const models::Network& from, models::Network& to, bool out
   for (const auto& [name, ignored] : given) report.unused.emplace_back(name);
   if (both.empty())
     Throw(ErrorCode::kInvalidOption, "init", "the models have no parameter in common");
+  if (from.parameters().device() != to.parameters().device())
+    Throw(ErrorCode::kInvalidOption, "init", "given a model on {}, expected one on {}",
+          Name(from.parameters().device()), Name(to.parameters().device()));
   for (const auto& [source, target] : both)
     kernels::Copy({.from = source->value, .to = target->value}, context);
   to.parameters().Refresh(context);

@@ -9,7 +9,7 @@
 
 namespace favor {
 
-TrainedModel LoadTrained(const std::string& path) {
+TrainedModel LoadTrained(const std::string& path, const Placement& placement) {
   const auto checkpoint = models::OpenCheckpoint(path);
   const std::string& name = checkpoint->name();
   RunConfig config;
@@ -20,7 +20,7 @@ TrainedModel LoadTrained(const std::string& path) {
   }
   train::UseCopies(std::filesystem::path(name).parent_path().string(), config.format);
   auto vocabulary = VocabularyOf(config.data, config.format);
-  auto model = internal::Access::Make<Model>(checkpoint->MakeNetwork());
+  auto model = internal::Access::Make<Model>(checkpoint->MakeNetwork(placement));
   if (vocabulary->size() != model.config().vocab) {
     Throw(ErrorCode::kInvalidData, Printable(name),
           "has a vocabulary of {} tokens, but {} of '{}' has {}", model.config().vocab,

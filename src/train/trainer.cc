@@ -89,12 +89,14 @@ void CheckTraining(TrainConfig config) {
 }  // namespace
 
 struct Trainer::Impl {
-  Impl(const RunConfig& run, const Context& run_context, std::shared_ptr<const Dataset> dataset)
+  Impl(const RunConfig& run, const Context& run_context, std::shared_ptr<const Dataset> dataset,
+       DataType pass_type)
       : data(std::move(dataset)),
         config(Complete(run, data.get())),
         config_text(ToJson(config)),
         context(run_context),
-        model(config.model, static_cast<uint64_t>(config.training.seed)),
+        model(config.model, static_cast<uint64_t>(config.training.seed),
+              {.device = run_context.device(), .pass_type = pass_type}),
         network(internal::Inside(model)),
         stepper(config.training, context, network) {
     network.Freeze(config.training.freeze);
@@ -141,14 +143,14 @@ std::unique_ptr<Dataset> OpenData(const RunConfig& config) {
 }
 
 Trainer::Trainer(const RunConfig& config, const Context& context,
-                 std::shared_ptr<const Dataset> data) {
+                 std::shared_ptr<const Dataset> data, DataType pass_type) {
   CheckTraining(config.training);
   CheckName("data", config.data);
   for (const train::FormatFile& file : train::kFormatFiles)
     CheckName(file.key, config.format.*file.path);
   CheckName("init", config.init);
   if (data == nullptr && (!config.data.empty() || config.model.vocab == 0)) data = OpenData(config);
-  impl_ = std::make_unique<Impl>(config, context, std::move(data));
+  impl_ = std::make_unique<Impl>(config, context, std::move(data), pass_type);
 }
 Trainer::~Trainer() = default;
 

@@ -384,7 +384,7 @@ TEST_F(CudaLayerNorm, RefusesDoubles) {
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
-    EXPECT_STREQ(error.what(), "layer norm: given f64 arrays on cuda:0, expected f32");
+    EXPECT_STREQ(error.what(), "layer norm: given f64 arrays on cuda:0, expected f32 or bf16");
   }
 }
 

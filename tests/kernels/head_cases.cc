@@ -63,19 +63,32 @@ void AddMatmul(std::vector<OperationCase>& cases) {
   }
 }
 
+// Of all columns and of those between the first and the last eight; in f32 or, as a step between
+// other sums, in the type of the rows.
 void AddColumnSums(std::vector<OperationCase>& cases) {
-  for (const Size& one : {Size{1, 1}, {1, 19}, {256, 8}, {257, 33}, {900, 70}}) {
+  for (const Size& one :
+       {Size{1, 1}, {1, 19}, {256, 8}, {257, 33}, {900, 70}, {5000, 64}, {40, 1032}}) {
     const int64_t rows = one.rows, columns = one.columns;
-    OperationCase c(Named("column sums", rows, columns));
-    c.Array("rows", {rows, columns}).Array("sums", {columns}).Output("sums", 2);
-    c.run = [=](OperationRun& r) {
-      kernels::AddColumnSums({.rows = r["rows"], .sums = r["sums"]}, r.context);
-    };
-    c.by_hand = [=](Hand& h) {
-      for (int64_t i = 0; i < rows * columns; ++i)
-        h.results["sums"][At(i % columns)] += h["rows"][At(i)];
-    };
-    cases.push_back(c);
+    for (const bool some : {false, true}) {
+      for (const bool narrow : {false, true}) {
+        const int64_t before = some ? 8 : 0, all = columns + 2 * before;
+        OperationCase c(Named(std::string("column sums") + (some ? " of some columns" : "") +
+                                  (narrow ? " in one type" : ""),
+                              rows, columns));
+        c.Array("rows", {rows, all}).Array("sums", {columns}).Output("sums", 2);
+        if (!narrow) c.KeepF32({"sums"});
+        c.run = [=](OperationRun& r) {
+          kernels::AddColumnSums({.rows = r["rows"].Range(1, before, columns), .sums = r["sums"]},
+                                 r.context);
+        };
+        c.by_hand = [=](Hand& h) {
+          for (int64_t i = 0; i < rows * columns; ++i)
+            h.results["sums"][At(i % columns)] +=
+                h["rows"][At(i / columns * all + before + i % columns)];
+        };
+        cases.push_back(c);
+      }
+    }
   }
 }
 
@@ -87,7 +100,7 @@ std::vector<int64_t> EveryThird(int64_t rows) {
 }
 
 void AddRows(std::vector<OperationCase>& cases) {
-  for (const Size& one : {Size{1, 1}, {7, 19}, {2000, 70}}) {
+  for (const Size& one : {Size{1, 1}, {7, 19}, {33, 64}, {2000, 70}}) {
     const int64_t all = one.rows, columns = one.columns;
     const std::vector<int64_t> places = EveryThird(all);
     const int64_t some = std::ssize(places);
@@ -128,13 +141,13 @@ struct SoftmaxRow {
 
 SoftmaxRow Softmax(const Numbers& logits, int64_t row, int64_t classes, int64_t target) {
   const auto first = logits.begin() + row * classes;
-  const auto [least, most] = std::minmax_element(first, first + classes);
+  const auto most = std::max_element(first, first + classes);  // the first of the largest
   double sum = 0;
-  SoftmaxRow result{.range = *most - *least};
+  SoftmaxRow result{.range = *most - *std::min_element(first, first + classes)};
   for (int64_t j = 0; j < classes; ++j) sum += std::exp(first[j]);
   for (int64_t j = 0; j < classes; ++j) result.probabilities.push_back(std::exp(first[j]) / sum);
   result.loss = -std::log(result.probabilities[At(target)]);
-  result.correct = first[target] == *most;
+  result.correct = most - first == target;
   return result;
 }
 

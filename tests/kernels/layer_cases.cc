@@ -64,7 +64,7 @@ void AddConvolution(std::vector<OperationCase>& cases) {
     OperationCase b("convolution backward" + size);
     b.Array("x", {rows, columns}).Array("weight", {taps, columns}).Array("y", {rows, columns});
     b.Array("grad_y", {rows, columns}).Array("grad_x", {rows, columns});
-    b.Array("grad_weight", {taps, columns}).Mask(batch, length);
+    b.Array("grad_weight", {taps, columns}).Mask(batch, length).KeepF32({"grad_weight"});
     b.Output("grad_x", static_cast<double>(taps + 1)).Output("grad_weight", 3);
     b.Gradient("grad_x", "x").Gradient("grad_weight", "weight");
     b.forward = forward;
@@ -104,7 +104,9 @@ std::pair<double, double> Statistics(const Numbers& x, int64_t row, int64_t widt
 }
 
 void AddLayerNorm(std::vector<OperationCase>& cases) {
-  for (const Size& one : kSizes) {
+  std::vector<Size> sizes(std::begin(kSizes), std::end(kSizes));
+  sizes.push_back({2, 10008});  // more than the registers of a block hold
+  for (const Size& one : sizes) {
     const int64_t rows = one.rows, width = one.columns;
     const auto forward = [](bool again) {
       return [=](OperationRun& r) {
@@ -122,6 +124,7 @@ void AddLayerNorm(std::vector<OperationCase>& cases) {
       OperationCase c(Named(again ? "layer norm again" : "layer norm", rows, width));
       c.Array("x", {rows, width}).Array("gain", {width}).Array("bias", {width});
       c.Array("statistics", {rows, 2}).Array("y", {rows, width}).Output("y", 6);
+      c.KeepF32({"statistics"});
       if (!again) c.Output("statistics", 2);
       c.run = forward(again);
       c.by_hand = [=](Hand& h) {
@@ -146,21 +149,24 @@ void AddLayerNorm(std::vector<OperationCase>& cases) {
       };
       cases.push_back(c);
     }
-    for (const bool add : {false, true}) {
-      OperationCase c(
-          Named(add ? "layer norm backward added" : "layer norm backward", rows, width));
+    for (const std::string mode : {"stored", "added", "in place"}) {
+      const bool add = mode == "added";
+      const std::string grad = mode == "in place" ? "grad_x" : "grad_y";
+      OperationCase c(Named("layer norm backward " + mode, rows, width));
       c.Array("x", {rows, width}).Array("gain", {width}).Array("bias", {width});
       c.Array("y", {rows, width}).Array("grad_y", {rows, width}).Array("grad_x", {rows, width});
       c.Array("grad_gain", {width}).Array("grad_bias", {width}).Array("statistics", {rows, 2});
       c.Output("grad_x", 12).Output("grad_gain", 12).Output("grad_bias", 12);
-      c.Gradient("grad_gain", "gain").Gradient("grad_bias", "bias").Gradient("grad_x", "x");
+      c.KeepF32({"statistics", "grad_gain", "grad_bias"});
+      if (mode != "in place")
+        c.Gradient("grad_gain", "gain").Gradient("grad_bias", "bias").Gradient("grad_x", "x");
       c.forward = forward(false);
       c.run = [=](OperationRun& r) {
         forward(false)(r);
         kernels::LayerNormBackward({.x = r["x"],
                                     .gain = r["gain"],
                                     .statistics = r["statistics"],
-                                    .grad_y = r["grad_y"],
+                                    .grad_y = r[grad],
                                     .add = add,
                                     .grad_x = r["grad_x"],
                                     .grad_gain = r["grad_gain"],
@@ -180,18 +186,18 @@ void AddLayerNorm(std::vector<OperationCase>& cases) {
           }
           Sum mean_grad, mean_product;
           for (int64_t i = 0; i < width; ++i) {
-            const double grad = h["grad_y"][At(row * width + i)], gained = grad * h["gain"][At(i)];
+            const double grad_y = h[grad][At(row * width + i)], gained = grad_y * h["gain"][At(i)];
             mean_grad += gained / count;
             mean_product.value += gained * normed[At(i)] / count;
             mean_product.size += std::fabs(gained) * inexact[At(i)] / count;
             Sum& grad_gain = h.results["grad_gain"][At(i)];
-            grad_gain.value += grad * normed[At(i)];
-            grad_gain.size += std::fabs(grad) * inexact[At(i)];
-            h.results["grad_bias"][At(i)] += grad;
+            grad_gain.value += grad_y * normed[At(i)];
+            grad_gain.size += std::fabs(grad_y) * inexact[At(i)];
+            h.results["grad_bias"][At(i)] += grad_y;
           }
           for (int64_t j = 0; j < width; ++j) {
             const int64_t at = row * width + j;
-            const double gained = h["grad_y"][At(at)] * h["gain"][At(j)];
+            const double gained = h[grad][At(at)] * h["gain"][At(j)];
             Sum sum;
             if (add) sum += h["grad_x"][At(at)];
             sum.value += scale * (gained - mean_grad.value - normed[At(j)] * mean_product.value);
@@ -206,47 +212,82 @@ void AddLayerNorm(std::vector<OperationCase>& cases) {
   }
 }
 
+constexpr double kCubic = 0.044715;
+
+double Value(Activation f, double x) {
+  switch (f) {
+    case Activation::kRelu:
+      return std::max(x, 0.0);
+    case Activation::kGelu:
+      return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
+    case Activation::kGeluTanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + kCubic * x * x * x)));
+  }
+  return 0;
+}
+double Slope(Activation f, double x) {
+  switch (f) {
+    case Activation::kRelu:
+      return x > 0 ? 1.0 : 0.0;
+    case Activation::kGelu:
+      return 0.5 * (1 + std::erf(x / std::numbers::sqrt2)) +
+             x * std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
+    case Activation::kGeluTanh: {
+      const double root = std::sqrt(2 / std::numbers::pi);
+      const double t = std::tanh(root * (x + kCubic * x * x * x));
+      return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root * (1 + 3 * kCubic * x * x);
+    }
+  }
+  return 0;
+}
+
+// The gradient alone, and in place together with the value.
 void AddActivation(std::vector<OperationCase>& cases) {
-  for (const Size& one : {Size{1, 1}, {3, 13}, {600, 70}}) {
+  for (const Size& one : {Size{1, 1}, {3, 13}, {33, 64}, {600, 70}}) {
     const int64_t rows = one.rows, columns = one.columns;
-    for (const Activation f : {Activation::kRelu, Activation::kGelu}) {
-      const std::string kind = f == Activation::kRelu ? "relu" : "gelu";
-      const auto value = [=](double x) {
-        if (f == Activation::kRelu) return std::max(x, 0.0);
-        return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
-      };
-      const auto slope = [=](double x) {
-        if (f == Activation::kRelu) return x > 0 ? 1.0 : 0.0;
-        return 0.5 * (1 + std::erf(x / std::numbers::sqrt2)) +
-               x * std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
-      };
+    for (const Activation f : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh}) {
+      const std::string kind(Name(f));
       const auto forward = [=](OperationRun& r) {
         kernels::Activate({.f = f, .x = r["x"], .y = r["y"]}, r.context);
       };
-      OperationCase c(Named(kind, rows, columns));
       // 2e-7·(1 + |x|) and, for the slope, 1e-6: the errors of vector_math.h.
-      c.Array("x", {rows, columns}).Array("y", {rows, columns}).Output("y", 4);
+      const double of_value = 4, of_slope = 17;
+      OperationCase c(Named(kind, rows, columns));
+      c.Array("x", {rows, columns}).Array("y", {rows, columns}).Output("y", of_value);
       c.run = forward;
       c.by_hand = [=](Hand& h) {
         for (int64_t i = 0; i < rows * columns; ++i)
-          h.Put("y", i, {value(h["x"][At(i)]), 1 + std::fabs(h["x"][At(i)])});
+          h.Put("y", i, {Value(f, h["x"][At(i)]), 1 + std::fabs(h["x"][At(i)])});
       };
       cases.push_back(c);
-      OperationCase b(Named(kind + " backward", rows, columns));
-      b.Array("x", {rows, columns}).Array("y", {rows, columns}).Array("grad_y", {rows, columns});
-      b.Array("grad_x", {rows, columns}).Output("grad_x", 17).Gradient("grad_x", "x");
-      b.forward = forward;
-      b.run = [=](OperationRun& r) {
-        kernels::ActivateBackward(
-            {.f = f, .x = r["x"], .grad_y = r["grad_y"], .grad_x = r["grad_x"]}, r.context);
-      };
-      b.by_hand = [=](Hand& h) {
-        for (int64_t i = 0; i < rows * columns; ++i) {
-          const double grad = h["grad_y"][At(i)];
-          h.Put("grad_x", i, {grad * slope(h["x"][At(i)]), std::fabs(grad)});
+      for (const bool in_place : {false, true}) {
+        const std::string grad = in_place ? "grad_y" : "grad_x";
+        OperationCase b(Named(kind + " backward" + (in_place ? " in place" : ""), rows, columns));
+        b.Array("x", {rows, columns}).Array("y", {rows, columns}).Array("grad_y", {rows, columns});
+        b.Array("grad_x", {rows, columns}).Output(grad, of_slope);
+        if (in_place) {
+          b.Output("y", of_value);
+        } else {
+          b.Gradient("grad_x", "x");
         }
-      };
-      cases.push_back(b);
+        b.forward = forward;
+        b.run = [=](OperationRun& r) {
+          kernels::ActivateBackward({.f = f,
+                                     .x = r["x"],
+                                     .grad_y = r["grad_y"],
+                                     .grad_x = r[grad],
+                                     .y = in_place ? r["y"] : View()},
+                                    r.context);
+        };
+        b.by_hand = [=](Hand& h) {
+          for (int64_t i = 0; i < rows * columns; ++i) {
+            const double x = h["x"][At(i)], grad_y = h["grad_y"][At(i)];
+            h.Put(grad, i, {grad_y * Slope(f, x), std::fabs(grad_y)});
+            if (in_place) h.Put("y", i, {Value(f, x), 1 + std::fabs(x)});
+          }
+        };
+        cases.push_back(b);
+      }
     }
   }
 }

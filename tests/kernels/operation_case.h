@@ -1,6 +1,6 @@
 // Operations on small arrays, each with hand-written loops that say what the result must be. Every
-// case runs in double, in float on every SIMD target and, if there are a GPU and a kernel, on the
-// GPU.
+// case runs in double, in float on every SIMD target and, if there are a GPU and a kernel, in float
+// and bf16 on the GPU.
 #ifndef FAVOR_TESTS_KERNELS_OPERATION_CASE_H_
 #define FAVOR_TESTS_KERNELS_OPERATION_CASE_H_
 
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <vector>
@@ -95,10 +96,17 @@ struct OperationCase {
     }
     return *this;
   }
+  // These arrays are f32 even if the others are bf16: gradients of parameters, statistics, sums and
+  // logarithms.
+  OperationCase& KeepF32(std::initializer_list<const char*> kept) {
+    for (const char* array : kept) arrays.at(array).never_bf16 = true;
+    return *this;
+  }
   // `roundings` of f32, each of 2⁻²⁴ of the size of the sum, come between exact numbers and this
-  // output.
-  OperationCase& Output(const std::string& array, double roundings) {
-    outputs[array] = roundings;
+  // output. If arrays are bf16, the output itself is rounded to it, and `in_memory` roundings of
+  // 2⁻⁸ of the size of the sum come before that: those of intermediate results.
+  OperationCase& Output(const std::string& array, double roundings, double in_memory = 0) {
+    outputs[array] = {.f32 = roundings, .bf16 = in_memory};
     return *this;
   }
   // Declares `gradient` to be the gradient of Σ grad_y·y with respect to `of`, where `forward`
@@ -111,14 +119,21 @@ struct OperationCase {
   struct Stored {
     Shape shape;
     Numbers values;
-    bool always_f32 = false;
+    bool always_f32 = false, never_bf16 = false;
+
+    DataType TypeIn(DataType run) const {
+      return always_f32 || (never_bf16 && run == DataType::kBF16) ? DataType::kF32 : run;
+    }
+  };
+  struct Roundings {
+    double f32, bf16;
   };
   std::string name;
   std::map<std::string, Stored> arrays;
   std::map<std::string, std::vector<int64_t>> integers;
   std::vector<kernels::Segment> segments;
   TallyEntry tally;
-  std::map<std::string, double> outputs;
+  std::map<std::string, Roundings> outputs;
   double loss_roundings = 0;
   Function run;
   std::function<void(Hand&)> by_hand;
@@ -126,15 +141,18 @@ struct OperationCase {
   Function forward;  // what `gradients` are gradients of
 };
 
-// One run of a case: its arrays in one type on one device.
+// One run of a case: its arrays in one type on one device. Each begins `shift` elements after an
+// address that is aligned to 64 bytes.
 class OperationRun {
  public:
-  OperationRun(const OperationCase& operation, DataType type, const Context& run_context)
-      : context(run_context), tally_(run_context), integers_(operation.integers) {
+  OperationRun(const OperationCase& operation, DataType type, const Context& run_context,
+               int64_t shift = 0)
+      : context(run_context), shift_(shift), tally_(run_context), integers_(operation.integers) {
     for (const auto& [name, stored] : operation.arrays) {
-      Tensor exact(stored.shape, DataType::kF64);
-      std::ranges::copy(stored.values, exact.Data<double>());
-      arrays_[name] = exact.To(stored.always_f32 ? DataType::kF32 : type).To(context.device());
+      Tensor exact({shift + stored.shape.Elements()}, DataType::kF64);
+      std::ranges::copy(stored.values, exact.Data<double>() + shift);
+      arrays_[name] = {.memory = exact.To(stored.TypeIn(type)).To(context.device()),
+                       .shape = stored.shape};
     }
     SendTo(tally_.At(), &operation.tally, sizeof(TallyEntry), context.device(),
            internal::Inside(context).stream);
@@ -142,7 +160,12 @@ class OperationRun {
                  std::ssize(operation.segments)};
   }
 
-  View operator[](const std::string& name) { return arrays_.at(name); }
+  View operator[](const std::string& name) {
+    Array& array = arrays_.at(name);
+    const View all = array.memory;
+    return {all.Range(0, shift_, array.shape.Elements()).data(), all.type(), array.shape,
+            RowMajorStrides(array.shape), all.device()};
+  }
   const int64_t* Places(const std::string& name) {
     return places_memory_.Send(integers_.at(name), context);
   }
@@ -157,14 +180,20 @@ class OperationRun {
   TallyEntry Tallied() const { return tally_.Read()[0]; }
   Numbers Values(const std::string& name) const {
     context.Wait();
-    const Tensor exact = arrays_.at(name).To(Device{}).To(DataType::kF64);
-    return {exact.Data<double>(), exact.Data<double>() + exact.shape().Elements()};
+    const Tensor exact = arrays_.at(name).memory.To(Device{}).To(DataType::kF64);
+    return {exact.Data<double>() + shift_, exact.Data<double>() + exact.shape().Elements()};
   }
 
   const Context& context;
 
  private:
-  std::map<std::string, Tensor> arrays_;
+  struct Array {
+    Tensor memory;
+    Shape shape;
+  };
+
+  int64_t shift_;
+  std::map<std::string, Array> arrays_;
   Tally tally_;
   std::map<std::string, std::vector<int64_t>> integers_;
   std::deque<std::vector<int32_t>> narrow_;
@@ -174,8 +203,10 @@ class OperationRun {
   kernels::Segments segments_{};
 };
 
-// Rows and columns: one row, tails of vectors, more rows than one task or one sum takes.
-inline constexpr Size kSizes[] = {{1, 1}, {1, 19}, {5, 8}, {7, 33}, {300, 10}, {600, 70}};
+// Rows and columns: one row, tails of vectors and none, more rows than one task or one sum takes,
+// rows for more than one warp of a GPU.
+inline constexpr Size kSizes[] = {{1, 1},   {1, 19},   {5, 8},    {7, 33},
+                                  {33, 64}, {300, 10}, {600, 70}, {3, 1032}};
 
 std::vector<OperationCase> TokenCases();   // embedding, positions, dropout, pooling
 std::vector<OperationCase> LayerCases();   // what layers compute from them

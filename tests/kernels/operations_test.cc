@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "core/half.h"
 #include "core/simd.h"
 #include "kernels/adamw.h"
 #include "kernels/copy.h"
@@ -39,37 +41,47 @@ class Expected {
     for (const auto& [name, roundings] : case_.outputs) {
       Numbers want;
       for (const Sum& sum : hand_.results.at(name)) want.push_back(sum.value);
-      ExpectNear(name, exact_.Values(name), want, 0);
+      ExpectNear(name, exact_.Values(name), want, 0, 0);
     }
     ExpectTally(exact_.Tallied(), 0);
   }
   // Allows `more` roundings of f32 than on the CPU, which sums in double.
-  void ExpectLikeDoubles(const OperationRun& run, double more = 0) const {
-    for (const auto& [name, roundings] : case_.outputs)
-      ExpectNear(name, run.Values(name), exact_.Values(name), roundings + more);
+  void ExpectLikeDoubles(const OperationRun& run, DataType type = DataType::kF32,
+                         double more = 0) const {
+    for (const auto& [name, roundings] : case_.outputs) {
+      const bool narrow = case_.arrays.at(name).TypeIn(type) == DataType::kBF16;
+      // What is copied stays as it is.
+      const double last = narrow && roundings.f32 > 0 ? kBF16 : 0;
+      const double before = type == DataType::kBF16 ? roundings.bf16 * kBF16 : 0;
+      ExpectNear(name, run.Values(name), exact_.Values(name),
+                 before + std::ldexp(roundings.f32 + more, -24), last);
+    }
     ExpectTally(run.Tallied(), case_.loss_roundings);
   }
 
  private:
-  // Tolerance relative to the size of a sum. In double, sums of thousands of terms are known to
-  // 1e-12.
-  static double Relative(double roundings) { return 1e-12 + std::ldexp(roundings, -24); }
+  static constexpr double kBF16 = 0x1p-8;    // relative rounding
+  static constexpr double kDoubles = 1e-12;  // of sums of thousands of terms
 
-  void ExpectNear(const std::string& name, const Numbers& have, const Numbers& want,
-                  double roundings) const {
+  // Within `of_size` of the size of the sum and `of_value` of its value.
+  void ExpectNear(const std::string& name, const Numbers& have, const Numbers& want, double of_size,
+                  double of_value) const {
     const std::vector<Sum>& sums = hand_.results.at(name);
+    ASSERT_EQ(have.size(), sums.size()) << name;
     for (size_t i = 0; i < sums.size(); ++i)
-      ASSERT_NEAR(have[i], want[i], Relative(roundings) * sums[i].size) << name << " [" << i << "]";
+      ASSERT_NEAR(have[i], want[i],
+                  (kDoubles + of_size) * sums[i].size + of_value * std::fabs(want[i]))
+          << name << " [" << i << "]";
   }
   void ExpectTally(const TallyEntry& have, double roundings) const {
     const TallyEntry& want = hand_.tally;
     EXPECT_EQ(have.correct, want.correct);
     EXPECT_EQ(have.targets, want.targets);
     if (std::isfinite(want.loss)) {
-      EXPECT_NEAR(have.loss, want.loss, Relative(roundings) * hand_.loss_size);
+      EXPECT_NEAR(have.loss, want.loss, (kDoubles + std::ldexp(roundings, -24)) * hand_.loss_size);
     }
     if (std::isfinite(want.squared_norm)) {
-      EXPECT_NEAR(have.squared_norm, want.squared_norm, Relative(0) * want.squared_norm);
+      EXPECT_NEAR(have.squared_norm, want.squared_norm, kDoubles * want.squared_norm);
     }
   }
 
@@ -92,32 +104,124 @@ TEST(Operations, InFloatAreThoseInDoubleOnEverySimdTarget) {
   for (const OperationCase& operation : AllCases()) {
     const Expected expected(operation);
     for (const std::string& simd : SimdNames()) {
-      SCOPED_TRACE(operation.name + ", " + simd);
       UseSimd(simd);
-      OperationRun run(operation, DataType::kF32, context);
-      operation.run(run);
-      expected.ExpectLikeDoubles(run);
+      for (const int64_t shift : {0, 1}) {
+        SCOPED_TRACE(operation.name + ", " + simd + ", shifted by " + std::to_string(shift));
+        OperationRun run(operation, DataType::kF32, context, shift);
+        operation.run(run);
+        expected.ExpectLikeDoubles(run);
+      }
     }
     UseSimd(best);
   }
 }
 
-TEST(CudaOperations, AreThoseInDouble) {
-  if (ListGpus().empty()) GTEST_SKIP() << "there is no GPU";
-  const Context gpu({.device = {.type = DeviceType::kCuda}});
-  for (const OperationCase& operation : AllCases()) {
-    SCOPED_TRACE(operation.name);
-    OperationRun run(operation, DataType::kF32, gpu);
+class CudaOperations : public testing::Test {
+ protected:
+  static constexpr Device kGpu{.type = DeviceType::kCuda};
+
+  void SetUp() override {
+    if (ListGpus().empty()) GTEST_SKIP() << "there is no GPU";
+  }
+
+  // False if there is no kernel for the GPU.
+  static bool Ran(const OperationCase& operation, OperationRun& run) {
     try {
       operation.run(run);
+      return true;
     } catch (const Error& error) {
-      // Not every operation has a kernel on the GPU yet.
       EXPECT_NE(std::string(error.what()).find("it runs on the cpu only"), std::string::npos)
           << error.what();
-      continue;
+      return false;
     }
-    // On the GPU, sums over a row are floats, added as a tree, and a root is off by two units.
-    Expected(operation).ExpectLikeDoubles(run, /*more=*/4);
+  }
+  // With arrays at aligned addresses and at others. On the GPU, sums over a row are floats, added
+  // as a tree, and a root is off by two units.
+  static void ExpectLikeDoubles(const OperationCase& operation, DataType type) {
+    const Context gpu({.device = kGpu});
+    const Expected expected(operation);
+    for (const int64_t shift : {0, 1}) {
+      SCOPED_TRACE(operation.name + ", shifted by " + std::to_string(shift));
+      OperationRun run(operation, type, gpu, shift);
+      if (Ran(operation, run)) expected.ExpectLikeDoubles(run, type, /*more=*/4);
+    }
+  }
+  // The case with arrays that are exact in bf16, except those that stay f32.
+  static OperationCase RoundedToBF16(OperationCase operation) {
+    for (auto& [name, stored] : operation.arrays) {
+      if (stored.TypeIn(DataType::kBF16) != DataType::kBF16) continue;
+      for (double& value : stored.values) value = FromBF16(ToBF16(value));
+    }
+    return operation;
+  }
+};
+
+TEST_F(CudaOperations, AreThoseInDouble) {
+  for (const OperationCase& operation : AllCases()) ExpectLikeDoubles(operation, DataType::kF32);
+}
+
+TEST_F(CudaOperations, InBF16AreThoseInDouble) {
+  for (const OperationCase& operation : AllCases())
+    ExpectLikeDoubles(RoundedToBF16(operation), DataType::kBF16);
+}
+
+TEST_F(CudaOperations, GiveTheSameBitsFromRunToRun) {
+  const Context gpu({.device = kGpu});
+  for (const OperationCase& operation : AllCases()) {
+    for (const DataType type : {DataType::kF32, DataType::kBF16}) {
+      SCOPED_TRACE(operation.name + " " + std::string(Name(type)));
+      OperationRun first(operation, type, gpu), second(operation, type, gpu);
+      if (!Ran(operation, first) || !Ran(operation, second)) continue;
+      for (const auto& [name, roundings] : operation.outputs)
+        EXPECT_EQ(first.Values(name), second.Values(name)) << name;
+      EXPECT_EQ(first.Tallied().loss, second.Tallied().loss);
+      EXPECT_EQ(first.Tallied().squared_norm, second.Tallied().squared_norm);
+    }
+  }
+}
+
+// Among all types, with rows that lie apart and with columns for rows.
+TEST_F(CudaOperations, CopyRoundsAsOnTheCpu) {
+  const Context cpu({.threads = 2}), gpu({.device = kGpu});
+  const DataType types[] = {DataType::kF32, DataType::kF64, DataType::kF16, DataType::kBF16};
+  for (const Shape& shape : {Shape{37, 70}, Shape{5, 6, 64}, Shape{3, 2, 4, 8}, Shape{1001}}) {
+    Tensor exact(shape, DataType::kF64);
+    Numbers drawn(At(shape.Elements()));
+    RandomStream(1, "copy").FillNormal(0, drawn);
+    // From below the least f16 to above the largest.
+    for (size_t i = 0; i < drawn.size(); ++i)
+      exact.Data<double>()[i] = std::ldexp(drawn[i], static_cast<int>(i % 60) - 40);
+    for (const DataType from : types) {
+      for (const DataType to : types) {
+        for (const char* layout : {"contiguous", "rows apart", "columns first"}) {
+          SCOPED_TRACE(shape.ToString() + " " + std::string(Name(from)) + " to " +
+                       std::string(Name(to)) + ", " + layout);
+          const std::string kind = layout;
+          const auto target = [&](Tensor& memory) -> View {
+            if (kind == "contiguous") return memory;
+            if (kind == "rows apart")
+              return memory.view().Range(shape.rank() - 1, 8, shape[shape.rank() - 1]);
+            Strides strides{};  // the first axis is the last in memory
+            int64_t step = 1;
+            for (int axis = 0; axis < shape.rank(); ++axis) {
+              strides[At(axis)] = step;
+              step *= shape[axis];
+            }
+            return {memory.view().data(), memory.type(), shape, strides, memory.device()};
+          };
+          const Shape room = shape.WithLast(shape[shape.rank() - 1] + 16);
+          const Tensor source = exact.To(from), on_gpu = source.To(kGpu);
+          Tensor want(kind == "rows apart" ? room : shape, to), have = want.To(kGpu);
+          kernels::Copy({.from = source, .to = target(want)}, cpu);
+          kernels::Copy({.from = on_gpu, .to = target(have)}, gpu);
+          gpu.Wait();
+          const Tensor got = have.To(Device{});
+          EXPECT_EQ(
+              std::memcmp(got.view().data(), want.view().data(), static_cast<size_t>(want.Bytes())),
+              0);
+        }
+      }
+    }
   }
 }
 

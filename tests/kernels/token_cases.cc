@@ -50,6 +50,7 @@ void AddEmbedding(std::vector<OperationCase>& cases) {
       c.Array("table", {kEntries, columns}).Array("y", {rows, columns});
       c.Array("grad_y", {rows, columns}).Array("grad_table", {kEntries, columns});
       c.Integers("indices", rows, kEntries).Gradient("grad_table", "table");
+      c.KeepF32({"grad_table"});
       c.Output("grad_table", 2 + static_cast<double>(rows));  // all rows may add to one entry
       c.run = [=](OperationRun& r) {
         kernels::EmbeddingBackward({.grad_y = r["grad_y"],
@@ -79,10 +80,56 @@ void AddEmbedding(std::vector<OperationCase>& cases) {
   }
 }
 
+void AddWavesAdded(std::vector<OperationCase>& cases, int64_t rows, int64_t length, int64_t width,
+                   bool wide) {
+  OperationCase c(Named(wide ? "f32 waves added" : "waves added", rows, width));
+  c.Array("waves", {length + 2, width / 2, 2}).Array("x", {rows, width}).Output("x", 1);
+  if (wide) c.KeepF32({"waves"});
+  c.run = [=](OperationRun& r) {
+    kernels::AddWaves({.waves = r["waves"], .first = 2, .length = length, .x = r["x"]}, r.context);
+  };
+  c.by_hand = [=](Hand& h) {
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t j = 0; j < width; ++j) {
+        Sum sum;
+        sum += h["x"][At(row * width + j)];
+        sum += h["waves"][At((2 + row % length) * width + (j % 2 == 0 ? j + 1 : j - 1))];
+        h.Put("x", row * width + j, sum);
+      }
+    }
+  };
+  cases.push_back(c);
+}
+
+void AddRotation(std::vector<OperationCase>& cases, int64_t rows, int64_t length, int64_t heads,
+                 int64_t width, bool wide, bool back) {
+  OperationCase c(Named(std::string(wide ? "f32 " : "") + (back ? "rotation back" : "rotation"),
+                        rows, heads * width));
+  c.Array("waves", {length + 2, width / 2, 2}).Array("x", {rows, heads * width}).Output("x", 2);
+  if (wide) c.KeepF32({"waves"});
+  c.run = [=](OperationRun& r) {
+    kernels::Rotate({.waves = r["waves"], .first = 2, .length = length, .back = back, .x = r["x"]},
+                    r.context);
+  };
+  c.by_hand = [=](Hand& h) {
+    for (int64_t i = 0; i < rows * heads * width; ++i) {
+      const int64_t column = i % width, half = width / 2, pair = column % half;
+      const double* wave = &h["waves"][At((2 + i / (heads * width) % length) * width + 2 * pair)];
+      const double sine = back ? -wave[1] : wave[1];
+      const bool low = column < half;
+      Sum sum;
+      sum += wave[0] * h["x"][At(i)];
+      sum += (low ? -sine : sine) * h["x"][At(low ? i + half : i - half)];
+      h.Put("x", i, sum);
+    }
+  };
+  cases.push_back(c);
+}
+
 void AddPositions(std::vector<OperationCase>& cases) {
   for (const Size& one : {Size{1, 2}, {9, 6}, {700, 38}}) {
     const int64_t positions = one.rows, width = one.columns;
-    for (const int64_t first : {0, 5000}) {
+    for (const int64_t first : {0, 5000, 1000000}) {
       OperationCase c(Named("waves from " + std::to_string(first), positions, width));
       c.Array("waves", {positions, width / 2, 2}).Output("waves", 1);
       c.run = [=](OperationRun& r) {
@@ -93,8 +140,8 @@ void AddPositions(std::vector<OperationCase>& cases) {
           const double exponent =
               static_cast<double>(i % width / 2 * 2) / static_cast<double>(width);
           const double angle = static_cast<double>(first + i / width) / std::pow(10000, exponent);
-          // The angle itself is only known to a few roundings.
-          h.Put("waves", i, {i % 2 == 0 ? std::cos(angle) : std::sin(angle), 1 + angle});
+          // The angle itself is only known to a few roundings of doubles.
+          h.Put("waves", i, {i % 2 == 0 ? std::cos(angle) : std::sin(angle), 1 + 1e-3 * angle});
         }
       };
       cases.push_back(c);
@@ -103,86 +150,54 @@ void AddPositions(std::vector<OperationCase>& cases) {
   struct Heads {
     int64_t rows, length, heads, width;
   };
-  // Waves begin two rows further on.
-  for (const Heads& one : {Heads{1, 1, 1, 2}, {10, 5, 3, 6}, {660, 33, 2, 22}}) {
-    const int64_t rows = one.rows, length = one.length, heads = one.heads, width = one.width;
-    OperationCase c(Named("waves added", rows, width));
-    c.Array("waves", {length + 2, width / 2, 2}).Array("x", {rows, width}).Output("x", 1);
-    c.run = [=](OperationRun& r) {
-      kernels::AddWaves({.waves = r["waves"], .first = 2, .length = length, .x = r["x"]},
-                        r.context);
-    };
-    c.by_hand = [=](Hand& h) {
-      for (int64_t row = 0; row < rows; ++row) {
-        for (int64_t j = 0; j < width; ++j) {
-          Sum sum;
-          sum += h["x"][At(row * width + j)];
-          sum += h["waves"][At((2 + row % length) * width + (j % 2 == 0 ? j + 1 : j - 1))];
-          h.Put("x", row * width + j, sum);
-        }
-      }
-    };
-    cases.push_back(c);
-    for (const bool back : {false, true}) {
-      OperationCase turn(Named(back ? "rotation back" : "rotation", rows, heads * width));
-      turn.Array("waves", {length + 2, width / 2, 2}).Array("x", {rows, heads * width});
-      turn.Output("x", 2);
-      turn.run = [=](OperationRun& r) {
-        kernels::Rotate(
-            {.waves = r["waves"], .first = 2, .length = length, .back = back, .x = r["x"]},
-            r.context);
-      };
-      turn.by_hand = [=](Hand& h) {
-        for (int64_t i = 0; i < rows * heads * width; ++i) {
-          const int64_t column = i % width, half = width / 2, pair = column % half;
-          const double* wave =
-              &h["waves"][At((2 + i / (heads * width) % length) * width + 2 * pair)];
-          const double sine = back ? -wave[1] : wave[1];
-          const bool low = column < half;
-          Sum sum;
-          sum += wave[0] * h["x"][At(i)];
-          sum += (low ? -sine : sine) * h["x"][At(low ? i + half : i - half)];
-          h.Put("x", i, sum);
-        }
-      };
-      cases.push_back(turn);
+  // Waves begin two rows further on. A table may be f32 even if the rows are bf16.
+  for (const Heads& one :
+       {Heads{1, 1, 1, 2}, {10, 5, 3, 6}, {12, 4, 3, 16}, {130, 65, 4, 64}, {660, 33, 2, 22}}) {
+    for (const bool wide : {false, true}) {
+      AddWavesAdded(cases, one.rows, one.length, one.width, wide);
+      for (const bool back : {false, true})
+        AddRotation(cases, one.rows, one.length, one.heads, one.width, wide, back);
     }
   }
 }
 
+// To another array, and in place.
 void AddDropout(std::vector<OperationCase>& cases) {
   const RandomStream stream = RandomStream(3, "dropout").Child(5);
-  for (const Size& one : {Size{1, 1}, {3, 13}, {600, 70}}) {
+  for (const Size& one : {Size{1, 1}, {3, 13}, {33, 64}, {600, 70}}) {
     const int64_t rows = one.rows, columns = one.columns;
     for (const double share : {0.0, 0.3}) {
       for (const bool residual : {false, true}) {
-        OperationCase c(Named(std::string(residual ? "dropout added" : "dropout") +
-                                  (share > 0 ? " of a share" : " of nothing"),
-                              rows, columns));
-        c.Array("x", {rows, columns}).Array("residual", {rows, columns});
-        c.Array("y", {rows, columns}).Output("y", 3);
-        c.run = [=](OperationRun& r) {
-          kernels::Dropout({.x = r["x"],
-                            .residual = residual ? ConstView(r["residual"]) : ConstView(),
-                            .share = share,
-                            .seed = stream.seed(),
-                            .stream = stream.id(),
-                            .y = r["y"]},
-                           r.context);
-        };
-        c.by_hand = [=](Hand& h) {
-          // 0.3 is 19660 of 65536.
-          const double keep = share > 0 ? 65536.0 / (65536 - 19660) : 1;
-          for (int64_t i = 0; i < rows * columns; ++i) {
-            const uint32_t word = stream.Block(static_cast<uint64_t>(i / 8))[At(i % 8 / 2)];
-            const uint32_t bits = i % 2 == 0 ? word % 65536 : word / 65536;
-            Sum sum;
-            if (residual) sum += h["residual"][At(i)];
-            if (share == 0 || bits >= 19660) sum += keep * h["x"][At(i)];
-            h.Put("y", i, sum);
-          }
-        };
-        cases.push_back(c);
+        for (const std::string to : {"y", "x", "residual"}) {
+          if (to == "residual" && !residual) continue;
+          OperationCase c(Named(std::string(residual ? "dropout added" : "dropout") +
+                                    (share > 0 ? " of a share" : " of nothing") + " to " + to,
+                                rows, columns));
+          c.Array("x", {rows, columns}).Array("residual", {rows, columns});
+          c.Array("y", {rows, columns}).Output(to, 3);
+          c.run = [=](OperationRun& r) {
+            kernels::Dropout({.x = r["x"],
+                              .residual = residual ? ConstView(r["residual"]) : ConstView(),
+                              .share = share,
+                              .seed = stream.seed(),
+                              .stream = stream.id(),
+                              .y = r[to]},
+                             r.context);
+          };
+          c.by_hand = [=](Hand& h) {
+            // 0.3 is 19660 of 65536.
+            const double keep = share > 0 ? 65536.0 / (65536 - 19660) : 1;
+            for (int64_t i = 0; i < rows * columns; ++i) {
+              const uint32_t word = stream.Block(static_cast<uint64_t>(i / 8))[At(i % 8 / 2)];
+              const uint32_t bits = i % 2 == 0 ? word % 65536 : word / 65536;
+              Sum sum;
+              if (residual) sum += h["residual"][At(i)];
+              if (share == 0 || bits >= 19660) sum += keep * h["x"][At(i)];
+              h.Put(to, i, sum);
+            }
+          };
+          cases.push_back(c);
+        }
       }
     }
   }
@@ -269,7 +284,7 @@ void AddLogDecay(std::vector<OperationCase>& cases) {
     const std::string size = Named(shared ? " shared" : "", rows, heads);
     const Shape given{shared ? 1 : rows, heads}, by_head{batch, heads, length};
     OperationCase c("log decay" + size);
-    c.Array("x", given).Array("y", by_head).Output("y", 2);
+    c.Array("x", given).Array("y", by_head).Output("y", 2).KeepF32({"y"});
     c.run = [=](OperationRun& r) {
       kernels::LogDecay(
           {.logits = logits(r), .sequences = sequences, .log_decay = r["y"], .tally = r.tally()},
@@ -285,6 +300,7 @@ void AddLogDecay(std::vector<OperationCase>& cases) {
     cases.push_back(c);
     OperationCase b("log decay backward" + size);
     b.Array("x", given).Array("grad_y", by_head).Array("grad_x", {rows, heads}).Output("grad_x", 3);
+    b.KeepF32({"grad_y"});
     b.run = [=](OperationRun& r) {
       kernels::LogDecayBackward({.logits = logits(r),
                                  .sequences = sequences,

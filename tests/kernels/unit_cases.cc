@@ -36,13 +36,17 @@ void AddAppendColumn(std::vector<OperationCase>& cases) {
       };
       cases.push_back(c);
     }
-    for (const bool add : {false, true}) {
-      OperationCase b(
-          Named(add ? "append column backward added" : "append column backward", rows, dim));
+    // The gradient of inputs, and of weights with a bias.
+    for (const std::string mode : {"of inputs", "of weights", "of weights added"}) {
+      const bool weights = mode != "of inputs", add = mode == "of weights added";
+      OperationCase b(Named("append column backward " + mode, rows, dim));
       b.Array("x", {rows, dim}).Array("last", {rows}).Array("y", {rows, dim + 1});
       b.Array("grad_y", {rows, dim + 1}).Array("grad_x", {rows, dim}).Array("grad_last", {rows});
-      b.Output("grad_x", 3).Output("grad_last", 3);
-      b.Gradient("grad_x", "x").Gradient("grad_last", "last");
+      b.Output("grad_x", 3).Gradient("grad_x", "x");
+      if (weights) {
+        b.Output("grad_last", 3).Gradient("grad_last", "last");
+        b.KeepF32({"grad_x", "grad_last"});
+      }
       b.forward = [=](OperationRun& r) {
         kernels::AppendColumn(
             {.x = r["x"], .last = r["last"], .offset = kOffset, .scale = kScale, .y = r["y"]},
@@ -53,7 +57,7 @@ void AddAppendColumn(std::vector<OperationCase>& cases) {
                                        .scale = kScale,
                                        .add = add,
                                        .grad_x = r["grad_x"],
-                                       .grad_last = r["grad_last"]},
+                                       .grad_last = weights ? r["grad_last"] : View()},
                                       r.context);
       };
       b.by_hand = [=](Hand& h) {
@@ -63,7 +67,7 @@ void AddAppendColumn(std::vector<OperationCase>& cases) {
           sum += kScale * h["grad_y"][At(i / dim * (dim + 1) + i % dim)];
           h.Put("grad_x", i, sum);
         }
-        for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t row = 0; row < rows && weights; ++row) {
           Sum sum;
           sum += h["grad_last"][At(row)];
           sum += kScale * h["grad_y"][At(row * (dim + 1) + dim)];
@@ -93,35 +97,44 @@ void AddScaleRows(std::vector<OperationCase>& cases) {
       }
     };
     cases.push_back(c);
-    OperationCase b(Named("scale rows backward", rows, columns));
-    b.Array("x", {rows, columns}).Array("factors", {rows}).Array("y", {rows, columns});
-    b.Array("grad_y", {rows, columns}).Array("grad_x", {rows, columns});
-    b.Array("grad_factors", {rows}).Output("grad_x", 1).Output("grad_factors", 2);
-    b.Gradient("grad_x", "x").Gradient("grad_factors", "factors");
-    b.forward = forward;
-    b.run = [=](OperationRun& r) {
-      kernels::ScaleRowsBackward({.x = r["x"],
-                                  .factors = r["factors"],
-                                  .grad_y = r["grad_y"],
-                                  .grad_x = r["grad_x"],
-                                  .grad_factors = r["grad_factors"]},
-                                 r.context);
-    };
-    b.by_hand = [=](Hand& h) {
-      for (int64_t i = 0; i < rows * columns; ++i) {
-        Sum sum;
-        sum += h["factors"][At(i / columns)] * h["grad_y"][At(i)];
-        h.Put("grad_x", i, sum);
+    for (const bool in_place : {false, true}) {
+      for (const bool fixed : {false, true}) {  // factors that are not learned
+        const std::string grad = in_place ? "grad_y" : "grad_x";
+        OperationCase b(Named(std::string("scale rows backward") + (in_place ? " in place" : "") +
+                                  (fixed ? " with fixed factors" : ""),
+                              rows, columns));
+        b.Array("x", {rows, columns}).Array("factors", {rows}).Array("y", {rows, columns});
+        b.Array("grad_y", {rows, columns}).Array("grad_x", {rows, columns});
+        b.Array("grad_factors", {rows}).KeepF32({"grad_factors"}).Output(grad, 1);
+        if (!in_place) b.Gradient("grad_x", "x");
+        if (!fixed) b.Output("grad_factors", 2);
+        if (!fixed && !in_place) b.Gradient("grad_factors", "factors");
+        b.forward = forward;
+        b.run = [=](OperationRun& r) {
+          kernels::ScaleRowsBackward({.x = r["x"],
+                                      .factors = r["factors"],
+                                      .grad_y = r["grad_y"],
+                                      .grad_x = r[grad],
+                                      .grad_factors = fixed ? View() : r["grad_factors"]},
+                                     r.context);
+        };
+        b.by_hand = [=](Hand& h) {
+          for (int64_t i = 0; i < rows * columns; ++i) {
+            Sum sum;
+            sum += h["factors"][At(i / columns)] * h["grad_y"][At(i)];
+            h.Put(grad, i, sum);
+          }
+          for (int64_t row = 0; row < rows && !fixed; ++row) {
+            Sum sum;
+            sum += h["grad_factors"][At(row)];
+            for (int64_t i = row * columns; i < (row + 1) * columns; ++i)
+              sum += h["grad_y"][At(i)] * h["x"][At(i)];
+            h.Put("grad_factors", row, sum);
+          }
+        };
+        cases.push_back(b);
       }
-      for (int64_t row = 0; row < rows; ++row) {
-        Sum sum;
-        sum += h["grad_factors"][At(row)];
-        for (int64_t i = row * columns; i < (row + 1) * columns; ++i)
-          sum += h["grad_y"][At(i)] * h["x"][At(i)];
-        h.Put("grad_factors", row, sum);
-      }
-    };
-    cases.push_back(b);
+    }
   }
 }
 

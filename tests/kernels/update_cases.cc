@@ -43,6 +43,7 @@ void AddGradientNorm(std::vector<OperationCase>& cases) {
     const Slab slab(counts);
     OperationCase c("gradient norm " + std::to_string(slab.size));
     slab.Array(c, "gradients");
+    c.KeepF32({"gradients"});
     c.segments = slab.segments;
     c.tally.squared_norm = 0.5;
     c.run = [](OperationRun& r) {
@@ -77,6 +78,7 @@ void AddAdamW(std::vector<OperationCase>& cases) {
       OperationCase c("AdamW " + std::string(kind.name) + " " + std::to_string(slab.size));
       for (const char* name : {"gradients", "values", "first", "second"}) slab.Array(c, name);
       for (double& v : c.arrays["second"].values) v = std::fabs(v);
+      c.KeepF32({"gradients", "values", "first", "second"});
       c.segments = slab.segments;
       c.tally = kind.tally;
       // Roundings: scale, gradient, two factors, products and sum of a moment; then its correction,
@@ -133,7 +135,7 @@ void AddAdamW(std::vector<OperationCase>& cases) {
 }
 
 void AddCopies(std::vector<OperationCase>& cases) {
-  for (const auto& shape : {Shape{1}, Shape{40003}, Shape{3, 13}, Shape{600, 70}}) {
+  for (const auto& shape : {Shape{1}, Shape{40003}, Shape{3, 13}, Shape{33, 64}, Shape{600, 70}}) {
     OperationCase zero("zero " + shape.ToString());
     zero.Array("y", shape).Output("y", 0);
     zero.run = [](OperationRun& r) { kernels::Zero({.y = r["y"]}, r.context); };

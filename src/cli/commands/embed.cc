@@ -116,8 +116,7 @@ void CheckNames(RecordReader& reader, Pooling pooling) {
 
 template <class Output>
 void Write(Output output, const Arguments& a, const TrainedModel& trained, RecordReader& reader,
-           const EmbedWork& work) {
-  const Context context = a.run.Make();
+           const EmbedWork& work, const Context& context) {
   Progress progress("embed", work.records, a.quiet);
   int64_t done = 0;
   Embed(trained, reader, a.embed, context, [&](const Embedding& embedding) {
@@ -135,7 +134,8 @@ void Run(Arguments& a) {
   }
   CheckFiles("embed", {a.out, safetensors ? "" : TablePath(a.out)}, {a.data});
   if (a.layer >= 0) a.embed.layer = a.layer;
-  const TrainedModel trained = LoadTrained(a.model);
+  const Context context = a.run.Make();
+  const TrainedModel trained = LoadTrained(a.model, a.run.ModelPlacement());
   const auto reader =
       OpenRecordsFor(trained, a.data, WindowOf("embed", a.windows, a.embed.length, trained));
   const EmbedWork work = CountWork(trained, *reader, a.embed);
@@ -150,9 +150,9 @@ void Run(Arguments& a) {
   }
   const int64_t width = trained.model.config().width;
   if (safetensors) {
-    Write(SafetensorsOutput(a.out, a.embed.pooling, width), a, trained, *reader, work);
+    Write(SafetensorsOutput(a.out, a.embed.pooling, width), a, trained, *reader, work, context);
   } else {
-    Write(NpyOutput(a.out, work.rows, width), a, trained, *reader, work);
+    Write(NpyOutput(a.out, work.rows, width), a, trained, *reader, work, context);
   }
   if (a.quiet) return;
   Notice(fmt::format("embed: {} records, {} rows of {} numbers: {}\n", work.records, work.rows,
@@ -172,6 +172,7 @@ void Declare(Options& options, Arguments& a) {
       .Default("the last");
   AddSequenceOptions(options, a.windows, a.embed);
   a.run.AddThreads(options);
+  a.run.AddPlacement(options);
   options.Flag("--quiet", a.quiet, "No progress on stderr");
 }
 

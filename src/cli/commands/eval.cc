@@ -152,7 +152,8 @@ void PrintAsText(const TrainedModel& trained, const Subject& subject,
 }
 
 void Run(const Arguments& a) {
-  TrainedModel trained = LoadTrained(a.model);
+  const Context context = a.run.Make();
+  TrainedModel trained = LoadTrained(a.model, a.run.ModelPlacement());
   if (!a.labels.empty()) {
     if (trained.config.format.labels.empty())
       Throw(ErrorCode::kInvalidOption, "eval: --labels", "given for '{}', which learned no table",
@@ -173,7 +174,6 @@ void Run(const Arguments& a) {
   reports::EvaluationOptions options{
       .split = subject.split, .batch = a.batch == 0 ? training.batch : a.batch, .length = length};
   if (a.batches > 0) options.batches = a.batches;
-  const Context context = a.run.Make();
   Progress progress("eval", reports::BatchesOf(*subject.data, options), a.quiet);
   options.each = [&](int64_t done, const Score& score) {
     progress.Update(done, fmt::format("loss {:.4f}", score.MeanLoss()));
@@ -208,6 +208,7 @@ void Declare(Options& options, Arguments& a) {
       .Default("the run's");
   options.Integer("--batches", {1, int64_t{1} << 40}, a.batches, "Batches at most").Default("all");
   a.run.AddThreads(options);
+  a.run.AddPlacement(options);
   options.Flag("--json", a.json, "Print the result as JSON");
   options.Flag("--quiet", a.quiet, "No progress on stderr");
 }

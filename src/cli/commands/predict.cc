@@ -71,12 +71,12 @@ class Table {
 
 void Run(const Arguments& a) {
   CheckFiles("predict", {a.out}, {a.data});
-  const TrainedModel trained = LoadTrained(a.model);
+  const Context context = a.run.Make();
+  const TrainedModel trained = LoadTrained(a.model, a.run.ModelPlacement());
   const auto reader = OpenRecordsFor(trained, a.data);
   int64_t records = 0, done = 0;
   for (Record record; reader->Next(record);) ++records;  // what is wrong with the file is said now
   reader->Rewind();
-  const Context context = a.run.Make();
   Table table(a, trained);
   Progress progress("predict", records, a.quiet || a.out.empty());
   Predict(trained, *reader, a.predict, context, [&](const Prediction& prediction) {
@@ -96,6 +96,7 @@ void Declare(Options& options, Arguments& a) {
   options.Integer("--batch", {1, 1 << 20}, a.predict.batch, "Sequences at a time")
       .Default("the run's");
   a.run.AddThreads(options);
+  a.run.AddPlacement(options);
   options.Flag("--quiet", a.quiet, "No progress on stderr");
 }
 

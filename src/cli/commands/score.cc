@@ -206,12 +206,12 @@ void CheckOptions(const Arguments& a) {
 
 void Run(const Arguments& a) {
   CheckOptions(a);
-  const TrainedModel trained = LoadTrained(a.model);
+  const Context context = a.run.Make();
+  const TrainedModel trained = LoadTrained(a.model, a.run.ModelPlacement());
   if (a.likelihood.every > 0 && trained.model.config().causal)
     Throw(ErrorCode::kInvalidOption, "score", "given --every for a decoder, expected an encoder");
   const int64_t window = WindowOf("score", a.windows, a.likelihood.length, trained);
   const auto reader = OpenRecordsFor(trained, a.data, window);
-  const Context context = a.run.Make();
   if (a.mutations) return ScoreMutations(a, trained, *reader, context);
   if (a.compare.empty()) return ScoreAll(a, trained, a.data, *reader, nullptr, context);
   const Record base = ReadOneRecord(*reader, a.record.value_or(""));
@@ -239,6 +239,7 @@ void Declare(Options& options, Arguments& a) {
                "Encoders: hide every Nth token at once, in N passes per sequence")
       .Default("one pass per token");
   a.run.AddThreads(options);
+  a.run.AddPlacement(options);
   options.Flag("--quiet", a.quiet, "No progress on stderr");
 }
 

@@ -58,8 +58,9 @@ Json ToJson(const TrainResult& result) {
   return json;
 }
 
-// A report that fails is a warning: the run itself is complete.
-void WriteReport(const Arguments& a, const Context& context) {
+// A report that fails is a warning: the run itself is complete. It is made on the CPU.
+void WriteReport(const Arguments& a) {
+  const Context context({.threads = static_cast<int>(a.context.threads)});
   try {
     Json results = Json::object();
     const reports::Report report = reports::MakeRunReport(
@@ -116,7 +117,8 @@ void Print(const TrainResult& result, const Arguments& a) {
 void Run(const Arguments& a) {
   std::optional<RunConfig> stored;
   if (a.resume) stored = FindRun(a.out);
-  const RunConfig config = stored ? a.run.Agreeing(*stored, a.out) : a.run.Fresh();
+  const RunConfig config =
+      stored ? a.run.Agreeing(*stored, a.out) : a.run.Fresh(a.context.ModelOmega());
   if (config.data.empty()) {
     Throw(ErrorCode::kInvalidOption, "train: --data",
           "given nothing, expected a file or a task such as task:copy{}",
@@ -130,6 +132,7 @@ void Run(const Arguments& a) {
                                     .resume = a.resume,
                                     .data = stored ? a.run.DataHint(*stored) : "",
                                     .quiet = a.quiet,
+                                    .pass_type = a.context.ModelPlacement().pass_type,
                                     .save_minutes = a.save_minutes,
                                     .stop =
                                         [&] {
@@ -145,7 +148,7 @@ void Run(const Arguments& a) {
   const bool done =
       !result.loss &&
       std::filesystem::exists(std::filesystem::path(a.out) / models::kReportName, ignored);
-  if (!a.no_report && !done) WriteReport(a, context);
+  if (!a.no_report && !done) WriteReport(a);
 }
 
 void Declare(Options& options, Arguments& a) {
@@ -162,6 +165,7 @@ void Declare(Options& options, Arguments& a) {
   options.Flag("--no-report", a.no_report, "Do not write report.html at the end");
   a.run.Add(options);
   a.context.AddThreads(options);
+  a.context.AddPlacement(options);
   options.Flag("--quiet", a.quiet, "No progress on stderr");
   options.Flag("--json", a.json, "Print the result as JSON");
 }

@@ -45,6 +45,8 @@ Json ToJson(const benchmarks::TrainBench& bench) {
   return {{"version", FAVOR_VERSION},
           {"simd", SimdName()},
           {"threads", bench.threads},
+          {"gpu", bench.gpu.empty() ? Json() : Json(bench.gpu)},
+          {"precision", Name(bench.options.pass_type)},
           {"attention", bench.options.model.attention},
           {"batch", bench.options.batch},
           {"dropout", bench.options.dropout},
@@ -54,7 +56,8 @@ Json ToJson(const benchmarks::TrainBench& bench) {
 
 void Run(Arguments& a) {
   CheckFiles("bench train", {a.json}, {});
-  a.options.model = a.model.Fresh().model;
+  a.options.model = a.model.Fresh(a.run.ModelOmega()).model;
+  a.options.pass_type = a.run.ModelPlacement().pass_type;
   if (a.options.model.vocab == 0) a.options.model.vocab = kByteVocab;
   if (a.options.model.classes > 0)
     Throw(ErrorCode::kInvalidOption, "bench train: --classes",
@@ -74,6 +77,7 @@ void Declare(Options& options, Arguments& a) {
   options.Integer("--rounds", {1, 1000}, a.options.rounds,
                   "Steps that are timed; the shortest time counts");
   a.run.AddThreads(options);
+  a.run.AddPlacement(options);
   options.Path("--json", "FILE", a.json, "Write the figures as JSON");
   options.Flag("--quiet", a.options.quiet, "No progress on stderr");
   a.model.AddModel(options);

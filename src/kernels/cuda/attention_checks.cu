@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cuda/row_vectors.cuh"
+#include "kernels/cuda/parts/row_vectors.cuh"
 
 namespace favor::kernels::cuda {
 

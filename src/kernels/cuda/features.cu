@@ -10,7 +10,7 @@
 
 #include "favor/error.h"
 #include "kernels/cuda/device_features.h"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/parts/launch.cuh"
 #include "kernels/project.h"
 #include "maps_includes.h"
 

@@ -2,31 +2,35 @@
 // those, and the result is written once.
 #include "kernels/layer_norm.h"
 
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/row_group.cuh"
+#include "kernels/cuda/parts/add_parts.cuh"
+#include "kernels/cuda/parts/element_threads.cuh"
+#include "kernels/cuda/parts/launch.cuh"
+#include "kernels/cuda/parts/row_group.cuh"
 
 namespace favor::kernels::cuda {
 namespace {
 
 constexpr char kName[] = "layer norm";
-constexpr int64_t kMostBlocks = int64_t{1} << 30;  // blocks of a grid
-constexpr int kShares = 32;  // threads that share the parts of a gradient of gain or bias
 
+template <class T>
 struct Forward {
-  const float *x, *gain, *bias;
+  const T *x, *gain, *bias;
   float epsilon;
   bool again;
   int64_t rows;
   uint32_t width;
-  float *statistics, *y;
+  float* statistics;
+  T* y;
 };
 
+template <class T>
 struct Backward {
-  const float *x, *gain, *statistics, *grad_y;
+  const T *x, *gain, *grad_y;
+  const float* statistics;
   bool add;
   int64_t rows;
   uint32_t width;
-  float* grad_x;
+  T* grad_x;
   float* parts;  // [blocks, 2, width]: what each block's rows add to the gradients of gain and bias
 };
 
@@ -36,8 +40,8 @@ struct Backward {
 // of the mean itself, u·|mean|, and k·u standard deviations. Squares of deviations from that mean
 // give the variance within k·u of itself, however large the offset of the row is. The CPU, which
 // sums in double, stores the mean with the same rounding.
-template <int kVector>
-__device__ float2 Statistics(const Forward& a, const float* x, uint32_t width,
+template <int kVector, class T>
+__device__ float2 Statistics(const Forward<T>& a, const T* x, uint32_t width,
                              const float (&held)[kHeld], int& turn) {
   const auto count = static_cast<float>(a.width);
   // Calls add(value) for the values of the row that this thread reads.
@@ -47,9 +51,10 @@ __device__ float2 Statistics(const Forward& a, const float* x, uint32_t width,
       for (int c = 0; c < kVector; ++c) add(held[i + c]);
     });
     ForRest<kVector>(width, [&](uint32_t column) {
-      const Vector<kVector> in = Load<kVector>(x + column);
+      float in[kVector];
+      LoadFloats(x + column, in);
 #pragma unroll
-      for (int c = 0; c < kVector; ++c) add(in.at[c]);
+      for (int c = 0; c < kVector; ++c) add(in[c]);
     });
   };
   float sum[1] = {0};
@@ -72,19 +77,20 @@ __device__ float2 Statistics(const Forward& a, const float* x, uint32_t width,
   return {mean, 1.0f / sqrtf(max(variance, 0.0f) + a.epsilon)};
 }
 
-template <int kVector>
-__global__ void __launch_bounds__(kMostThreads, 2) ForwardKernel(const Forward a) {
+template <int kVector, class T>
+__global__ void __launch_bounds__(kMostThreads, 2) ForwardKernel(const Forward<T> a) {
   int turn = 0;
   for (int64_t first = int64_t{blockIdx.x} * blockDim.y; first < a.rows;
        first += int64_t{gridDim.x} * blockDim.y) {
     const int64_t row = first + threadIdx.y;
     const uint32_t width = row < a.rows ? a.width : 0;
-    const float* x = a.x + row * a.width;
+    const T* x = a.x + row * a.width;
     float held[kHeld];
     ForHeld<kVector>(width, [&](int i, uint32_t column) {
-      const Vector<kVector> in = Load<kVector>(x + column);
+      float in[kVector];
+      LoadFloats(x + column, in);
 #pragma unroll
-      for (int c = 0; c < kVector; ++c) held[i + c] = in.at[c];
+      for (int c = 0; c < kVector; ++c) held[i + c] = in[c];
     });
     float2 statistics{};
     if (!a.again) {
@@ -97,16 +103,20 @@ __global__ void __launch_bounds__(kMostThreads, 2) ForwardKernel(const Forward a
       statistics = {a.statistics[2 * row], a.statistics[2 * row + 1]};
     }
     const auto write = [&](const float* in, uint32_t column) {
-      const Vector<kVector> gain = Load<kVector>(a.gain + column);
-      const Vector<kVector> bias = Load<kVector>(a.bias + column);
-      Vector<kVector> out;
+      float gain[kVector], bias[kVector], out[kVector];
+      LoadFloats(a.gain + column, gain);
+      LoadFloats(a.bias + column, bias);
 #pragma unroll
       for (int c = 0; c < kVector; ++c)
-        out.at[c] = (in[c] - statistics.x) * statistics.y * gain.at[c] + bias.at[c];
-      Store(out, a.y + row * a.width + column);
+        out[c] = (in[c] - statistics.x) * statistics.y * gain[c] + bias[c];
+      StoreFloats(out, a.y + row * a.width + column);
     };
     ForHeld<kVector>(width, [&](int i, uint32_t column) { write(held + i, column); });
-    ForRest<kVector>(width, [&](uint32_t column) { write(Load<kVector>(x + column).at, column); });
+    ForRest<kVector>(width, [&](uint32_t column) {
+      float in[kVector];
+      LoadFloats(x + column, in);
+      write(in, column);
+    });
   }
 }
 
@@ -115,13 +125,15 @@ __global__ void __launch_bounds__(kMostThreads, 2) ForwardKernel(const Forward a
 template <int kVector>
 class GainAndBias {
  public:
-  __device__ GainAndBias(const Backward& a)
+  template <class T>
+  __device__ explicit GainAndBias(const Backward<T>& a)
       : width_(a.width),
         gain_(a.parts + int64_t{2} * blockIdx.x * a.width),
         bias_(gain_ + a.width) {
+    const float zeros[kVector] = {};
     ForRest<kVector>(width_, [&](uint32_t column) {
-      Store(Vector<kVector>{}, gain_ + column);
-      Store(Vector<kVector>{}, bias_ + column);
+      StoreFloats(zeros, gain_ + column);
+      StoreFloats(zeros, bias_ + column);
     });
   }
 
@@ -146,10 +158,10 @@ class GainAndBias {
     const uint32_t columns = kHeld * blockDim.x;
     if (several) __syncthreads();  // until no thread reads the previous contents
     ForHeld<kVector>(width_, [&](int i, uint32_t column) {
-      Vector<kVector> sums;
+      float sums[kVector];
 #pragma unroll
-      for (int c = 0; c < kVector; ++c) sums.at[c] = held[i + c];
-      Store(sums, (several ? of_groups + threadIdx.y * columns : to) + column);
+      for (int c = 0; c < kVector; ++c) sums[c] = held[i + c];
+      StoreFloats(sums, (several ? of_groups + threadIdx.y * columns : to) + column);
     });
     if (!several) return;
     __syncthreads();
@@ -168,8 +180,8 @@ class GainAndBias {
 };
 
 // grad_x = scale·(g − mean of g − n·mean of g·n) with g = grad_y·gain, n = (x − mean)·scale.
-template <int kVector>
-__global__ void __launch_bounds__(kMostThreads) BackwardKernel(const Backward a) {
+template <int kVector, class T>
+__global__ void __launch_bounds__(kMostThreads) BackwardKernel(const Backward<T> a) {
   GainAndBias<kVector> sums_over_rows(a);
   const auto count = static_cast<float>(a.width);
   int turn = 0;
@@ -177,36 +189,44 @@ __global__ void __launch_bounds__(kMostThreads) BackwardKernel(const Backward a)
        first += int64_t{gridDim.x} * blockDim.y) {
     const int64_t row = first + threadIdx.y;
     const uint32_t width = row < a.rows ? a.width : 0;
-    const float *x = a.x + row * a.width, *grad_y = a.grad_y + row * a.width;
-    float* grad_x = a.grad_x + row * a.width;
+    const T *x = a.x + row * a.width, *grad_y = a.grad_y + row * a.width;
+    T* grad_x = a.grad_x + row * a.width;
     const float mean = width > 0 ? a.statistics[2 * row] : 0.0f;
     const float scale = width > 0 ? a.statistics[2 * row + 1] : 0.0f;
 
     float normal[kHeld], grad[kHeld];  // n and g
     float sums[2] = {0, 0};            // sums of g and g·n
     ForHeld<kVector>(width, [&](int i, uint32_t column) {
-      const Vector<kVector> in = Load<kVector>(x + column), grads = Load<kVector>(grad_y + column);
+      float in[kVector], grads[kVector];
+      LoadFloats(x + column, in);
+      LoadFloats(grad_y + column, grads);
 #pragma unroll
       for (int c = 0; c < kVector; ++c) {
-        normal[i + c] = in.at[c];
-        grad[i + c] = grads.at[c];
+        normal[i + c] = in[c];
+        grad[i + c] = grads[c];
       }
     });
     ForHeld<kVector>(width, [&](int i, uint32_t column) {
-      const Vector<kVector> gain = Load<kVector>(a.gain + column);
+      float gain[kVector];
+      LoadFloats(a.gain + column, gain);
 #pragma unroll
       for (int c = 0; c < kVector; ++c) {
         normal[i + c] = (normal[i + c] - mean) * scale;
         sums_over_rows.AddHeld(i + c, grad[i + c], normal[i + c]);
-        grad[i + c] *= gain.at[c];
+        grad[i + c] *= gain[c];
         sums[0] += grad[i + c];
         sums[1] += grad[i + c] * normal[i + c];
       }
     });
     ForRest<kVector>(width, [&](uint32_t column) {
+      float in[kVector], grads[kVector], gain[kVector];
+      LoadFloats(x + column, in);
+      LoadFloats(grad_y + column, grads);
+      LoadFloats(a.gain + column, gain);
+#pragma unroll
       for (int c = 0; c < kVector; ++c) {
-        const float n = (x[column + c] - mean) * scale, g = grad_y[column + c] * a.gain[column + c];
-        sums_over_rows.AddRest(column + c, grad_y[column + c], n);
+        const float n = (in[c] - mean) * scale, g = grads[c] * gain[c];
+        sums_over_rows.AddRest(column + c, grads[c], n);
         sums[0] += g;
         sums[1] += g * n;
       }
@@ -217,43 +237,26 @@ __global__ void __launch_bounds__(kMostThreads) BackwardKernel(const Backward a)
       return scale * (g - mean_grad - n * mean_product);
     };
     ForHeld<kVector>(width, [&](int i, uint32_t column) {
-      Vector<kVector> out = a.add ? Load<kVector>(grad_x + column) : Vector<kVector>{};
+      float out[kVector] = {};
+      if (a.add) LoadFloats(grad_x + column, out);
 #pragma unroll
-      for (int c = 0; c < kVector; ++c) out.at[c] += result(grad[i + c], normal[i + c]);
-      Store(out, grad_x + column);
+      for (int c = 0; c < kVector; ++c) out[c] += result(grad[i + c], normal[i + c]);
+      StoreFloats(out, grad_x + column);
     });
     ForRest<kVector>(width, [&](uint32_t column) {
-      for (int c = 0; c < kVector; ++c) {
-        const float g = grad_y[column + c] * a.gain[column + c];
-        const float value = result(g, (x[column + c] - mean) * scale);
-        grad_x[column + c] = a.add ? grad_x[column + c] + value : value;
-      }
+      float in[kVector], grads[kVector], gain[kVector], out[kVector] = {};
+      LoadFloats(x + column, in);
+      LoadFloats(grad_y + column, grads);
+      LoadFloats(a.gain + column, gain);
+      if (a.add) LoadFloats(grad_x + column, out);
+#pragma unroll
+      for (int c = 0; c < kVector; ++c)
+        out[c] += result(grads[c] * gain[c], (in[c] - mean) * scale);
+      StoreFloats(out, grad_x + column);
     });
   }
   sums_over_rows.Write();
 }
-
-// Adds the parts of all blocks, [parts, 2, width], in an order that is always the same.
-__global__ void __launch_bounds__(kWarp* kShares)
-    AddPartsKernel(const float* parts, int count, int64_t width, float* grad_gain,
-                   float* grad_bias) {
-  __shared__ double shares[kShares][kWarp];
-  const int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x;
-  double sum = 0;
-  if (column < 2 * width) {
-#pragma unroll 4
-    for (int part = threadIdx.y; part < count; part += kShares)
-      sum += parts[part * 2 * width + column];
-  }
-  shares[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y > 0 || column >= 2 * width) return;
-  for (int share = 1; share < kShares; ++share) sum += shares[share][threadIdx.x];
-  float* to = column < width ? grad_gain + column : grad_bias + (column - width);
-  *to += static_cast<float>(sum);
-}
-
-int64_t BlocksOf(int64_t count, int64_t per_block) { return (count + per_block - 1) / per_block; }
 
 // Number of blocks that run at the same time. They share the rows of a gradient, so that there are
 // only as many parts to add.
@@ -270,55 +273,61 @@ int64_t BlocksAtATime(Kernel* kernel, const dim3& block, size_t shared_bytes) {
 }  // namespace
 
 void LayerNorm(const LayerNormArguments& a, const Context& context) {
-  const cudaStream_t stream = StreamFor(kName, a.y, context);
-  const Forward forward{.x = a.x.Data<float>(),
-                        .gain = a.gain.Data<float>(),
-                        .bias = a.bias.Data<float>(),
-                        .epsilon = static_cast<float>(a.epsilon),
-                        .again = a.again,
-                        .rows = a.x.size(0),
-                        .width = WidthOf(kName, a.x),
-                        .statistics = a.statistics.Data<float>(),
-                        .y = a.y.Data<float>()};
-  if (forward.rows == 0 || forward.width == 0) return;
-  const dim3 block = BlockOfRows(forward.width);
-  const auto blocks = static_cast<unsigned>(std::min(BlocksOf(forward.rows, block.y), kMostBlocks));
-  if (RowsAreAligned(forward.width, {forward.x, forward.gain, forward.bias, forward.y})) {
-    ForwardKernel<4><<<blocks, block, 0, stream>>>(forward);
-  } else {
-    ForwardKernel<1><<<blocks, block, 0, stream>>>(forward);
-  }
-  Check(kName);
+  WithElements(kName, a.y, [&](auto element) {
+    using T = decltype(element);
+    const Forward<T> forward{.x = ElementsOf<T>(a.x),
+                             .gain = ElementsOf<T>(a.gain),
+                             .bias = ElementsOf<T>(a.bias),
+                             .epsilon = static_cast<float>(a.epsilon),
+                             .again = a.again,
+                             .rows = a.x.size(0),
+                             .width = WidthOf(kName, a.x),
+                             .statistics = ElementsOf<float>(a.statistics),
+                             .y = ElementsOf<T>(a.y)};
+    if (forward.rows == 0 || forward.width == 0) return;
+    const dim3 block = BlockOfRows(forward.width);
+    const bool aligned = forward.width % kFullPacket<T> == 0 &&
+                         AreAligned(16, {forward.x, forward.gain, forward.bias, forward.y});
+    WithPackets<T>(aligned, [&](auto packet) {
+      ForwardKernel<packet.kValue>
+          <<<BlocksFor(forward.rows, block.y), block, 0, StreamOf(context)>>>(forward);
+    });
+    Check(kName);
+  });
 }
 
 void LayerNormBackward(const LayerNormGradients& a, const Context& context) {
-  const cudaStream_t stream = StreamFor(kName, a.grad_x, context);
-  Backward backward{.x = a.x.Data<float>(),
-                    .gain = a.gain.Data<float>(),
-                    .statistics = a.statistics.Data<float>(),
-                    .grad_y = a.grad_y.Data<float>(),
-                    .add = a.add,
-                    .rows = a.x.size(0),
-                    .width = WidthOf(kName, a.x),
-                    .grad_x = a.grad_x.Data<float>()};
-  if (backward.rows == 0 || backward.width == 0) return;
-  const dim3 block = BlockOfRows(backward.width);
-  const size_t shared_bytes = block.y > 1 ? kNarrowBlock * kHeld * sizeof(float) : 0;
-  const auto kernel =
-      RowsAreAligned(backward.width, {backward.x, backward.gain, backward.grad_y, backward.grad_x})
-          ? BackwardKernel<4>
-          : BackwardKernel<1>;
-  const int64_t parts =
-      std::min(BlocksOf(backward.rows, block.y), BlocksAtATime(kernel, block, shared_bytes));
-  const DeviceScratch<float> scratch(context, parts * 2 * backward.width);
-  backward.parts = scratch.data();
-  kernel<<<static_cast<unsigned>(parts), block, shared_bytes, stream>>>(backward);
-  Check(kName);
-  const auto blocks = static_cast<unsigned>(BlocksOf(int64_t{2} * backward.width, kWarp));
-  AddPartsKernel<<<blocks, dim3(kWarp, kShares), 0, stream>>>(
-      scratch.data(), static_cast<int>(parts), backward.width, a.grad_gain.Data<float>(),
-      a.grad_bias.Data<float>());
-  Check(kName);
+  WithElements(kName, a.grad_x, [&](auto element) {
+    using T = decltype(element);
+    Backward<T> backward{.x = ElementsOf<T>(a.x),
+                         .gain = ElementsOf<T>(a.gain),
+                         .grad_y = ElementsOf<T>(a.grad_y),
+                         .statistics = ElementsOf<float>(a.statistics),
+                         .add = a.add,
+                         .rows = a.x.size(0),
+                         .width = WidthOf(kName, a.x),
+                         .grad_x = ElementsOf<T>(a.grad_x)};
+    if (backward.rows == 0 || backward.width == 0) return;
+    const dim3 block = BlockOfRows(backward.width);
+    const size_t shared_bytes = block.y > 1 ? kNarrowBlock * kHeld * sizeof(float) : 0;
+    const bool aligned =
+        backward.width % kFullPacket<T> == 0 &&
+        AreAligned(16, {backward.x, backward.gain, backward.grad_y, backward.grad_x});
+    const auto kernel = aligned ? BackwardKernel<kFullPacket<T>, T> : BackwardKernel<1, T>;
+    const int64_t parts = std::min<int64_t>(BlocksFor(backward.rows, block.y),
+                                            BlocksAtATime(kernel, block, shared_bytes));
+    const DeviceScratch<float> scratch(context, parts * 2 * backward.width);
+    backward.parts = scratch.data();
+    kernel<<<static_cast<unsigned>(parts), block, shared_bytes, StreamOf(context)>>>(backward);
+    Check(kName);
+    AddParts(kName,
+             PartSums<float>{.parts = scratch.data(),
+                             .count = parts,
+                             .width = backward.width,
+                             .first = ElementsOf<float>(a.grad_gain),
+                             .second = ElementsOf<float>(a.grad_bias)},
+             context);
+  });
 }
 
 }  // namespace favor::kernels::cuda

@@ -2,7 +2,7 @@
 // the row of sums.
 #include <cmath>
 
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/parts/launch.cuh"
 #include "kernels/prefix_state.h"
 
 namespace favor::kernels::cuda {

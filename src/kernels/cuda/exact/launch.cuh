@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/parts/launch.cuh"
 
 namespace favor::kernels::cuda {
 

@@ -1,8 +1,8 @@
 // What the tokens of a call forget, as the fused kernels read it: sums within chunks, and those of
 // segments. A warp has a chunk, two rows to a lane.
-#include "kernels/cuda/block_threads.cuh"
 #include "kernels/cuda/fused/call.h"
 #include "kernels/cuda/fused/rows.cuh"
+#include "kernels/cuda/parts/block_threads.cuh"
 
 namespace favor::kernels::cuda::fused {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "core/host_device.h"
 #include "kernels/cuda/fused/linear.cuh"
-#include "kernels/cuda/tensor_tiles.cuh"
+#include "kernels/cuda/parts/tensor_tiles.cuh"
 #include "kernels/maps/relu.h"
 
 namespace favor::kernels::cuda::fused {

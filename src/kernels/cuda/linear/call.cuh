@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/segments.cuh"
+#include "kernels/cuda/parts/launch.cuh"
 #include "kernels/linear_attention_backward.h"
 
 namespace favor::kernels::cuda::general {

@@ -1,8 +1,8 @@
 // What centring keys adds to gradients (centring_gradients.h).
 #include <algorithm>
 
-#include "kernels/cuda/block_threads.cuh"
 #include "kernels/cuda/linear/call.cuh"
+#include "kernels/cuda/parts/block_threads.cuh"
 
 namespace favor::kernels::cuda::general {
 namespace {

@@ -1,7 +1,7 @@
 // Gradients of ℓ: ℓ of a row acts between the keys before it and the queries from it on. From row
 // to row a key joins the former and a query leaves the latter.
-#include "kernels/cuda/block_threads.cuh"
 #include "kernels/cuda/linear/call.cuh"
+#include "kernels/cuda/parts/block_threads.cuh"
 
 namespace favor::kernels::cuda::general {
 namespace {

@@ -3,9 +3,9 @@
 #ifndef FAVOR_KERNELS_CUDA_LINEAR_MAPS_CUH_
 #define FAVOR_KERNELS_CUDA_LINEAR_MAPS_CUH_
 
-#include "kernels/cuda/block_product.cuh"
-#include "kernels/cuda/block_threads.cuh"
 #include "kernels/cuda/linear/call.cuh"
+#include "kernels/cuda/parts/block_product.cuh"
+#include "kernels/cuda/parts/block_threads.cuh"
 #include "maps_includes.h"
 
 namespace favor::kernels::cuda::general {

@@ -1,6 +1,6 @@
 // What every launch of a kernel needs: the stream of its context, and errors as exceptions.
-#ifndef FAVOR_KERNELS_CUDA_LAUNCH_CUH_
-#define FAVOR_KERNELS_CUDA_LAUNCH_CUH_
+#ifndef FAVOR_KERNELS_CUDA_PARTS_LAUNCH_CUH_
+#define FAVOR_KERNELS_CUDA_PARTS_LAUNCH_CUH_
 
 #include <cuda_runtime.h>
 
@@ -23,8 +23,7 @@ inline cudaStream_t StreamOf(const Context& context) {
   return static_cast<cudaStream_t>(UseStream(context));
 }
 
-// The stream of the context. Throws unless `result` is f32, which is all that kernels of this
-// folder write.
+// The stream of the context. Throws unless `result` is f32: for kernels that write nothing else.
 inline cudaStream_t StreamFor(const char* operation, const ConstView& result,
                               const Context& context) {
   if (result.type() != DataType::kF32) {
@@ -37,4 +36,4 @@ inline cudaStream_t StreamFor(const char* operation, const ConstView& result,
 
 }  // namespace favor::kernels::cuda
 
-#endif  // FAVOR_KERNELS_CUDA_LAUNCH_CUH_
+#endif  // FAVOR_KERNELS_CUDA_PARTS_LAUNCH_CUH_

@@ -1,9 +1,9 @@
 // Products of small matrices by one thread block, in f32 on CUDA cores. Matrices are anywhere in
 // memory, usually in the L2 cache, and pass through shared memory in tiles.
-#ifndef FAVOR_KERNELS_CUDA_BLOCK_PRODUCT_CUH_
-#define FAVOR_KERNELS_CUDA_BLOCK_PRODUCT_CUH_
+#ifndef FAVOR_KERNELS_CUDA_PARTS_BLOCK_PRODUCT_CUH_
+#define FAVOR_KERNELS_CUDA_PARTS_BLOCK_PRODUCT_CUH_
 
-#include "kernels/cuda/block_threads.cuh"
+#include "kernels/cuda/parts/block_threads.cuh"
 
 namespace favor::kernels::cuda {
 
@@ -143,4 +143,4 @@ __noinline__ __device__ inline void Multiply(const BlockProduct& p, ProductTiles
 
 }  // namespace favor::kernels::cuda
 
-#endif  // FAVOR_KERNELS_CUDA_BLOCK_PRODUCT_CUH_
+#endif  // FAVOR_KERNELS_CUDA_PARTS_BLOCK_PRODUCT_CUH_

@@ -6,8 +6,8 @@
 // A tile in shared memory is 64 rows of 64 bf16, 128 bytes each; of row r the 16-byte piece c lies
 // at c ^ (r mod 8), the 128-byte swizzle of Hopper's tensor cores, so that neither rows nor columns
 // of pieces share banks. Tiles begin at multiples of 1024 bytes.
-#ifndef FAVOR_KERNELS_CUDA_TENSOR_TILES_CUH_
-#define FAVOR_KERNELS_CUDA_TENSOR_TILES_CUH_
+#ifndef FAVOR_KERNELS_CUDA_PARTS_TENSOR_TILES_CUH_
+#define FAVOR_KERNELS_CUDA_PARTS_TENSOR_TILES_CUH_
 
 #include <cuda_bf16.h>
 
@@ -229,4 +229,4 @@ __device__ __forceinline__ void Product(Accumulators& x, const LeftOperand& a, u
 
 }  // namespace favor::kernels::cuda
 
-#endif  // FAVOR_KERNELS_CUDA_TENSOR_TILES_CUH_
+#endif  // FAVOR_KERNELS_CUDA_PARTS_TENSOR_TILES_CUH_

@@ -1,12 +1,11 @@
 // Rows of an array in the registers of groups of threads: a part of a warp for a narrow row, a
 // whole block for a wide one. A block is (threads of a group, groups), and a row that does not
 // exist has width 0, so that every thread takes part in every sum.
-#ifndef FAVOR_KERNELS_CUDA_ROW_GROUP_CUH_
-#define FAVOR_KERNELS_CUDA_ROW_GROUP_CUH_
+#ifndef FAVOR_KERNELS_CUDA_PARTS_ROW_GROUP_CUH_
+#define FAVOR_KERNELS_CUDA_PARTS_ROW_GROUP_CUH_
 
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 
 #include "favor/error.h"
@@ -36,26 +35,6 @@ inline uint32_t WidthOf(const char* operation, const ConstView& rows) {
                     std::to_string(kMostWidth));
   }
   return static_cast<uint32_t>(rows.size(1));
-}
-
-// Four floats at a time if every row of every array begins at a multiple of 16 bytes.
-inline bool RowsAreAligned(int64_t width, std::initializer_list<const float*> arrays) {
-  return width % 4 == 0 && std::all_of(arrays.begin(), arrays.end(), [](const float* array) {
-           return reinterpret_cast<uintptr_t>(array) % 16 == 0;
-         });
-}
-
-template <int kVector>
-struct alignas(kVector * sizeof(float)) Vector {
-  float at[kVector];
-};
-template <int kVector>
-__device__ Vector<kVector> Load(const float* from) {
-  return *reinterpret_cast<const Vector<kVector>*>(from);
-}
-template <int kVector>
-__device__ void Store(const Vector<kVector>& values, float* to) {
-  *reinterpret_cast<Vector<kVector>*>(to) = values;
 }
 
 // Neighbouring threads hold neighbouring vectors of a row. Calls body(index of the first element
@@ -107,4 +86,4 @@ __device__ void SumOverGroup(int& turn, float (&values)[kCount]) {
 
 }  // namespace favor::kernels::cuda
 
-#endif  // FAVOR_KERNELS_CUDA_ROW_GROUP_CUH_
+#endif  // FAVOR_KERNELS_CUDA_PARTS_ROW_GROUP_CUH_

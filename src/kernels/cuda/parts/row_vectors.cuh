@@ -1,7 +1,7 @@
 // Rows of an array of any type as threads load them: eight neighbouring elements at a time. A row
 // is shared by a part of a warp, and all threads of a warp take part in every step.
-#ifndef FAVOR_KERNELS_CUDA_ROW_VECTORS_CUH_
-#define FAVOR_KERNELS_CUDA_ROW_VECTORS_CUH_
+#ifndef FAVOR_KERNELS_CUDA_PARTS_ROW_VECTORS_CUH_
+#define FAVOR_KERNELS_CUDA_PARTS_ROW_VECTORS_CUH_
 
 #include "kernels/cuda/linear/call.cuh"
 
@@ -59,4 +59,4 @@ __device__ inline void LoadVector(const Array& array, bool has_vectors, int64_t 
 
 }  // namespace favor::kernels::cuda::general
 
-#endif  // FAVOR_KERNELS_CUDA_ROW_VECTORS_CUH_
+#endif  // FAVOR_KERNELS_CUDA_PARTS_ROW_VECTORS_CUH_

@@ -1,6 +1,6 @@
 // The threads of a block of the general kernels, and sums over a warp.
-#ifndef FAVOR_KERNELS_CUDA_BLOCK_THREADS_CUH_
-#define FAVOR_KERNELS_CUDA_BLOCK_THREADS_CUH_
+#ifndef FAVOR_KERNELS_CUDA_PARTS_BLOCK_THREADS_CUH_
+#define FAVOR_KERNELS_CUDA_PARTS_BLOCK_THREADS_CUH_
 
 namespace favor::kernels::cuda {
 
@@ -19,4 +19,4 @@ __device__ inline double MaxOfWarp(double value) {
 
 }  // namespace favor::kernels::cuda
 
-#endif  // FAVOR_KERNELS_CUDA_BLOCK_THREADS_CUH_
+#endif  // FAVOR_KERNELS_CUDA_PARTS_BLOCK_THREADS_CUH_
