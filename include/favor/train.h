@@ -153,7 +153,9 @@ class Trainer {
   // has changed then. Any other error ends the step: gradients are lost, weights are not.
   void AddGradients(std::span<const Batch> batches, int64_t targets);
   // The gradients of all parameters, as one array of f32 [elements] with zeros between them: the
-  // same elements in every process. May be written between AddGradients and Update.
+  // same elements in every process. May be written between AddGradients and Update. On a GPU it is
+  // memory of the device: call the context's Wait before reading it, and end what writes it before
+  // Update.
   View Gradients();
   // Clips, applies AdamW and ends the step. Throws like Step.
   StepReport Update();

@@ -79,10 +79,6 @@ TrainMeasurement::Shares MeasureShares(Trainer& trainer, const Context& context)
   return shares;
 }
 
-}  // namespace
-
-namespace {
-
 // What a run takes of the memory of the context's device: at its peak on the CPU, and on a GPU what
 // it has taken once `work` is done.
 std::optional<int64_t> MemoryOf(const Context& context, const std::function<void()>& work) {
@@ -145,8 +141,8 @@ TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& contex
                                                    .recompute = options.recompute,
                                                    .threads = context.threads()})
                             .Total();
-    std::optional<Trainer> trainer;
     std::optional<Context> fresh;  // so that its scratch memory counts
+    std::optional<Trainer> trainer;
     row.measured_bytes = MemoryOf(context, [&] {
       fresh.emplace(ContextOptions{.threads = context.threads(), .device = device});
       trainer.emplace(run, *fresh, data, options.pass_type);
@@ -157,7 +153,7 @@ TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& contex
       row.seconds = std::min(row.seconds, LeastSeconds(1, [&] { trainer->Step(); }));
       progress.Update(++done, fmt::format("L = {}", length));
     }
-    row.shares = MeasureShares(*trainer, *fresh);
+    if (sgemm) row.shares = MeasureShares(*trainer, *fresh);
     row.gflops = CountedTrainFlops(options.model, options.batch, length) / row.seconds / 1e9;
     bench.rows.push_back(row);
   }
@@ -179,15 +175,18 @@ reports::Table TrainBench::ToTable() const {
                   "measured MB", "products", "attention", "norms", "optimizer", "rest"}};
   for (const TrainMeasurement& row : rows) {
     const auto tokens = static_cast<double>(row.tokens);
-    const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
+    const bool on_gpu = !gpu.empty();
+    const auto percent = [&](double share) {
+      return on_gpu ? std::string("—") : fmt::format("{:.0f} %", 100 * share);
+    };
     const auto megabytes = [](int64_t bytes) {
       return fmt::format("{:.0f}", static_cast<double>(bytes) / 1e6);
     };
     table.rows.push_back(
-        {std::to_string(row.length), fmt::format("{:.{}f}", row.seconds, gpu.empty() ? 3 : 5),
-         fmt::format("{:.{}f}", 1e6 * row.seconds / tokens, gpu.empty() ? 1 : 3),
+        {std::to_string(row.length), fmt::format("{:.{}f}", row.seconds, on_gpu ? 5 : 3),
+         fmt::format("{:.{}f}", 1e6 * row.seconds / tokens, on_gpu ? 3 : 1),
          fmt::format("{:.0f}", tokens / row.seconds), fmt::format("{:.1f}", row.gflops),
-         ShareText(row.gflops, sgemm_gflops), megabytes(row.planned_bytes),
+         ShareText(row.gflops, sgemm_gflops), on_gpu ? "—" : megabytes(row.planned_bytes),
          row.measured_bytes ? megabytes(*row.measured_bytes) : "?", percent(row.shares.products),
          percent(row.shares.attention), percent(row.shares.norms), percent(row.shares.optimizer),
          percent(row.shares.rest)});

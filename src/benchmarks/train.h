@@ -27,10 +27,11 @@ struct TrainMeasurement {
   int64_t length, tokens;
   double seconds;  // time per step: batch, forward, backward, AdamW
   double gflops;
-  int64_t planned_bytes;                  // as favor inspect model estimates, for the CPU
-  std::optional<int64_t> measured_bytes;  // peak memory of model and steps
-  // Shares of the time of one step; the last is what is left (dropout, activations, loss, batches).
-  // On a GPU: of the time that the host takes to queue it.
+  int64_t planned_bytes;  // as favor inspect model estimates, for the CPU
+  // Peak memory of model and steps; on a GPU what they hold after a step.
+  std::optional<int64_t> measured_bytes;
+  // Shares of the time of one step on the CPU; the last is what is left (dropout, activations,
+  // loss, batches).
   struct Shares {
     double products = 0, attention = 0, norms = 0, optimizer = 0, rest = 0;
   };

@@ -49,21 +49,22 @@ Option& ContextArguments::AddDevice(Options& options, bool* reference) {
       .Default("cpu");
 }
 
-void ContextArguments::AddPlacement(Options& options) {
+void ContextArguments::AddPlacement(Options& options, DataType on_gpu) {
   static constexpr std::string_view kNames[] = {"f32", "bf16"};
   static constexpr DataType kTypes[] = {DataType::kF32, DataType::kBF16};
+  gpu_precision = on_gpu;
   AddDevice(options);
   options
       .Choice(
           "--precision", kNames, [this](size_t place) { precision = kTypes[place]; },
           "Type of activations on a GPU; weights and their sums stay f32")
-      .Default("bf16 on a GPU, f32 otherwise");
+      .Default(on_gpu == DataType::kBF16 ? "bf16 on a GPU, f32 otherwise" : "f32");
 }
 
 Placement ContextArguments::ModelPlacement() const {
   const bool on_gpu = device.type == DeviceType::kCuda;
   return {.device = device,
-          .pass_type = precision.value_or(on_gpu ? DataType::kBF16 : DataType::kF32)};
+          .pass_type = precision.value_or(on_gpu ? gpu_precision : DataType::kF32)};
 }
 
 Option& AddType(Options& options, std::optional<DataType>& type, const std::string& help) {

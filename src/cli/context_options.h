@@ -18,6 +18,7 @@ struct ContextArguments {
   int64_t seed = 0;
   Device device;
   std::optional<DataType> precision;
+  DataType gpu_precision = DataType::kF32;  // if none is given
 
   void AddThreads(Options& options) {
     options
@@ -33,8 +34,8 @@ struct ContextArguments {
   // --device cpu, cuda or cuda:N. If `reference` is not null, also reference: the CPU, and true
   // there.
   Option& AddDevice(Options& options, bool* reference = nullptr);
-  // --device and --precision of commands that run models.
-  void AddPlacement(Options& options);
+  // --device and --precision of commands that run models; `on_gpu` is the default there.
+  void AddPlacement(Options& options, DataType on_gpu = DataType::kF32);
   Placement ModelPlacement() const;
   // ω that the fast kernels of such passes take.
   OmegaType ModelOmega() const {

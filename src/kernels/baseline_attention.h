@@ -15,6 +15,10 @@ void UniformAttentionBackward(const AttentionGradients& a, const Context& contex
 void IdentityAttention(const AttentionArguments& a, const Context& context);
 void IdentityAttentionBackward(const AttentionGradients& a, const Context& context);
 }  // namespace cpu
+namespace cuda {
+void IdentityAttention(const AttentionArguments& a, const Context& context);
+void IdentityAttentionBackward(const AttentionGradients& a, const Context& context);
+}  // namespace cuda
 
 inline void UniformAttention(const AttentionArguments& a, const Context& context) {
   Run<AttentionArguments>({.name = "uniform attention",
@@ -26,19 +30,21 @@ inline void UniformAttentionBackward(const AttentionGradients& a, const Context&
   Run<AttentionGradients>({.name = "uniform attention",
                            .reference = cpu::UniformAttentionBackward,
                            .cpu = cpu::UniformAttentionBackward},
-                          a.grad_q, a, context);
+                          a.grad_v, a, context);
 }
 inline void IdentityAttention(const AttentionArguments& a, const Context& context) {
   Run<AttentionArguments>({.name = "identity attention",
                            .reference = cpu::IdentityAttention,
-                           .cpu = cpu::IdentityAttention},
+                           .cpu = cpu::IdentityAttention,
+                           .cuda = cuda::IdentityAttention},
                           a.out, a, context);
 }
 inline void IdentityAttentionBackward(const AttentionGradients& a, const Context& context) {
   Run<AttentionGradients>({.name = "identity attention",
                            .reference = cpu::IdentityAttentionBackward,
-                           .cpu = cpu::IdentityAttentionBackward},
-                          a.grad_q, a, context);
+                           .cpu = cpu::IdentityAttentionBackward,
+                           .cuda = cuda::IdentityAttentionBackward},
+                          a.grad_v, a, context);
 }
 
 }  // namespace favor::kernels

@@ -14,6 +14,9 @@
 
 namespace favor::kernels {
 
+// What kernels on a GPU take: columns of queries, keys or values, and features of a head.
+constexpr int64_t kMostGpuColumns = 256, kMostGpuWidth = 2048;
+
 // What linear attention needs besides arrays: constants of every head, from a plan or a call.
 struct LinearHeads {
   const FeatureConstants& features;

@@ -4,6 +4,7 @@
 #include "kernels/adamw.h"
 #include "kernels/append_column.h"
 #include "kernels/attention_checks.h"
+#include "kernels/baseline_attention.h"
 #include "kernels/column_sums.h"
 #include "kernels/convolution.h"
 #include "kernels/copy.h"
@@ -65,6 +66,10 @@ void FindDeltas(const DeltaArguments&, const Context&) { Refuse("attention"); }
 void FindKeyMeans(const KeyMeanArguments&, const Context&) { Refuse("key means"); }
 void FindOprfA(const OprfArguments&, const Context&) { Refuse("oprf"); }
 void GatherRows(const GatherArguments&, const Context&) { Refuse("gather"); }
+void IdentityAttention(const AttentionArguments&, const Context&) { Refuse("identity attention"); }
+void IdentityAttentionBackward(const AttentionGradients&, const Context&) {
+  Refuse("identity attention");
+}
 void LayerNorm(const LayerNormArguments&, const Context&) { Refuse("layer norm"); }
 void LayerNormBackward(const LayerNormGradients&, const Context&) { Refuse("layer norm"); }
 void LinearAppend(const LinearArguments&, const Context&) { Refuse("state"); }

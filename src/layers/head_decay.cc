@@ -31,7 +31,8 @@ HeadDecay::Activations HeadDecay::Reserve(Arena& arena, int64_t tokens) const {
 
 HeadDecay::Workspace HeadDecay::ReserveWorkspace(Arena& arena, int64_t tokens) const {
   return {.grad_log_decay = arena.TakeExact({tokens * heads_}),
-          .grad_logits = arena.Take({tokens, heads_})};
+          .grad_logits = weight_ != nullptr ? arena.Take({tokens, heads_})
+                                            : arena.TakeExact({tokens, heads_})};
 }
 
 View HeadDecay::ByHead(const View& array, const kernels::Sequences& sequences) const {
@@ -41,7 +42,8 @@ View HeadDecay::ByHead(const View& array, const kernels::Sequences& sequences) c
 
 ConstView HeadDecay::Logits(const Activations& a, int64_t tokens) const {
   if (weight_ != nullptr) return a.logits;
-  return {bias_->read.data(), bias_->read.type(), {tokens, heads_}, {0, 1}, bias_->read.device()};
+  const ConstView bias = bias_->value;  // 16 bits are too few for long memories
+  return {bias.data(), bias.type(), {tokens, heads_}, {0, 1}, bias.device()};
 }
 
 void HeadDecay::Forward(const Context& context, const kernels::Sequences& sequences, ConstView x,

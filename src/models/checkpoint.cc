@@ -94,7 +94,9 @@ std::unique_ptr<Network> Checkpoint::MakeNetwork(const Placement& placement) con
   options.draw = false;
   auto network = Network::Make(model_, options);
   ReadInto(*network);
-  network->parameters().Refresh(Context({.threads = 1, .device = placement.device}));
+  const Context context({.threads = 1, .device = placement.device});
+  network->parameters().Refresh(context);
+  context.Wait();
   return network;
 }
 

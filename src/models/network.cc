@@ -6,6 +6,7 @@
 #include "core/error_text.h"
 #include "core/host_copy.h"
 #include "kernels/copy.h"
+#include "models/gpu_support.h"
 #include "models/labeller.h"
 #include "models/language_model.h"
 
@@ -84,6 +85,7 @@ Tensor OnHost(Tensor array, const Context& context) {
 
 std::unique_ptr<Network> Network::Make(const ModelConfig& config, const NetworkOptions& options) {
   CheckConfig(config);
+  if (options.device.type == DeviceType::kCuda) CheckRunsOnGpu(config, options.device);
   std::unique_ptr<Network> network;
   if (config.classes > 0) {
     network = std::make_unique<Labeller>(config, options);

@@ -217,6 +217,9 @@ std::string LayerReport::Text() const {
 
 LineariseReport Linearise(const TrainedModel& trained, const Dataset& data,
                           const LineariseOptions& options, const Context& context) {
+  if (const Device device = trained.model.placement().device; device.type != DeviceType::kCpu)
+    Throw(ErrorCode::kUnavailable, "linearise", "given a model on {}, it runs on the cpu only",
+          Name(device));
   CheckFolder(options.out);
   const models::Network& from = internal::Inside(trained.model);
   if (from.config().feed_forward == FeedForwardKind::kLinearised)

@@ -148,6 +148,15 @@ TEST_F(CudaAttention, LinearEqualsTheReference) {
   }
 }
 
+TEST_F(CudaAttention, IdentityEqualsTheReference) {
+  for (const DataType type : {DataType::kF32, DataType::kBF16, DataType::kF16}) {
+    for (const Case& c :
+         Variations({.attention = "identity", .length = 70, .dim = 8, .value_dim = 40})) {
+      if (!c.cross) ExpectReference(c, type);
+    }
+  }
+}
+
 TEST_F(CudaAttention, ExactEqualsTheReference) {
   for (const DataType type : {DataType::kF32, DataType::kBF16, DataType::kF16}) {
     for (const Case& c :
@@ -517,7 +526,7 @@ TEST_F(CudaRefusals, WhatRunsOnTheCpuOnly) {
             "reference: given arrays on cuda:0, it runs on the cpu only");
   EXPECT_EQ(message({.compat = Compat::kTorch}),
             "compat: given arrays on cuda:0, it runs on the cpu only");
-  for (const char* kind : {"uniform", "identity", "window", "hybrid"})
+  for (const char* kind : {"uniform", "window", "hybrid"})
     EXPECT_EQ(message({.attention = kind}),
               std::string(kind) + " attention: given arrays on cuda:0, it runs on the cpu only");
 }

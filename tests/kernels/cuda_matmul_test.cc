@@ -23,7 +23,7 @@
 namespace favor {
 namespace {
 
-namespace engine = kernels::cuda::internal;
+namespace engine = kernels::cuda::matmul_library;
 
 constexpr Device kGpu{DeviceType::kCuda, 0};
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();

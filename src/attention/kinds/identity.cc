@@ -34,6 +34,7 @@ class Identity : public Kind {
   std::string_view name() const override { return "identity"; }
   std::string_view summary() const override { return "out = v: no token sees another"; }
   bool ReadsQueriesAndKeys() const override { return false; }
+  bool RunsOnGpu() const override { return true; }
 
   void Complete(const AttentionOptions& options, const Context& context,
                 Call& call) const override {

@@ -114,6 +114,16 @@ void Print(const TrainResult& result, const Arguments& a) {
   throw StoppedBySignal{signal};
 }
 
+void SayIfSlow(const ModelConfig& model, const Arguments& a) {
+  if (a.quiet || a.context.ModelPlacement().pass_type != DataType::kBF16 ||
+      model.features.omega_type == OmegaType::kBF16 || model.attention != "linear" ||
+      !FindMap(model.features.map).has_omega)
+    return;
+  Notice(
+      "train: omega is f32, which the fast kernels of a GPU do not take (new runs draw it in "
+      "bf16)\n");
+}
+
 void Run(const Arguments& a) {
   std::optional<RunConfig> stored;
   if (a.resume) stored = FindRun(a.out);
@@ -124,6 +134,7 @@ void Run(const Arguments& a) {
           "given nothing, expected a file or a task such as task:copy{}",
           a.resume ? fmt::format(" ('{}' holds no run to resume)", Printable(a.out)) : "");
   }
+  SayIfSlow(config.model, a);
   const Context context = a.context.Make();
   // Before the first step there is nothing to keep: until then a signal ends the process as usual.
   std::optional<StopSignals> signals;
@@ -165,7 +176,7 @@ void Declare(Options& options, Arguments& a) {
   options.Flag("--no-report", a.no_report, "Do not write report.html at the end");
   a.run.Add(options);
   a.context.AddThreads(options);
-  a.context.AddPlacement(options);
+  a.context.AddPlacement(options, DataType::kBF16);
   options.Flag("--quiet", a.quiet, "No progress on stderr");
   options.Flag("--json", a.json, "Print the result as JSON");
 }

@@ -33,14 +33,14 @@ Json ToJson(const benchmarks::TrainBench& bench) {
          {"tokens_per_second", static_cast<double>(row.tokens) / row.seconds},
          {"gflops", row.gflops},
          {"share_of_sgemm", bench.sgemm_gflops ? Json(row.gflops / *bench.sgemm_gflops) : Json()},
-         {"planned_bytes", row.planned_bytes},
+         {"planned_bytes", bench.gpu.empty() ? Json(row.planned_bytes) : Json()},
          {"measured_bytes", row.measured_bytes ? Json(*row.measured_bytes) : nullptr},
-         {"shares",
-          {{"products", row.shares.products},
-           {"attention", row.shares.attention},
-           {"norms", row.shares.norms},
-           {"optimizer", row.shares.optimizer},
-           {"rest", row.shares.rest}}}});
+         {"shares", bench.gpu.empty() ? Json{{"products", row.shares.products},
+                                             {"attention", row.shares.attention},
+                                             {"norms", row.shares.norms},
+                                             {"optimizer", row.shares.optimizer},
+                                             {"rest", row.shares.rest}}
+                                      : Json()}});
   }
   return {{"version", FAVOR_VERSION},
           {"simd", SimdName()},
@@ -77,7 +77,7 @@ void Declare(Options& options, Arguments& a) {
   options.Integer("--rounds", {1, 1000}, a.options.rounds,
                   "Steps that are timed; the shortest time counts");
   a.run.AddThreads(options);
-  a.run.AddPlacement(options);
+  a.run.AddPlacement(options, DataType::kBF16);
   options.Path("--json", "FILE", a.json, "Write the figures as JSON");
   options.Flag("--quiet", a.options.quiet, "No progress on stderr");
   a.model.AddModel(options);

@@ -14,7 +14,7 @@
 
 namespace favor::kernels::cuda::general {
 
-constexpr int64_t kMostColumns = 256, kMostWidth = 2048;
+constexpr int64_t kMostColumns = kMostGpuColumns, kMostWidth = kMostGpuWidth;
 
 // An array [batch, heads, length, columns] of any type, strides in elements.
 struct Array {

@@ -303,13 +303,13 @@ Library* LibraryOn(int device) {
 }  // namespace
 
 bool MultiplyByLibrary(const MatrixProduct& p, const Context& context) {
-  if (!internal::library_is_used) return false;
+  if (!matmul_library::library_is_used) return false;
   const cudaStream_t stream = StreamOf(context);
   Library* library = LibraryOn(context.device().index);
   if (library == nullptr) return false;
   const std::optional<Kind> kind = KindOf(p);
   if (!kind || !library->Multiply(p, *kind, context, stream)) return false;
-  ++internal::products_by_library;
+  ++matmul_library::products_by_library;
   return true;
 }
 
