@@ -43,7 +43,10 @@ void FindDeltas(const DeltaArguments& a, const Context& context);
 }  // namespace cuda
 
 inline void CountUnusable(const RangeArguments& a, const Context& context) {
-  const ConstView& any = a.problem.q.empty() ? a.problem.k : a.problem.q;
+  const AttentionProblem& problem = a.problem;
+  const ConstView& any = !problem.q.empty()   ? problem.q
+                         : !problem.k.empty() ? problem.k
+                                              : problem.v;
   RunOn<RangeArguments>(any.device(), /*reference=*/false,
                         {.name = "attention",
                          .reference = nullptr,

@@ -170,7 +170,8 @@ struct Bounded {
 };
 
 // A term is rounded once, and a sum once for each term; tensor cores cut digits off, which is up to
-// twice a rounding, and keep fewer digits of the smaller terms of sixteen. bf16 has 8 bits.
+// twice a rounding, and keep fewer digits of the smaller terms of sixteen. bf16 has 8 bits, and
+// some kernels of cuBLASLt round the product to it before they add to it.
 Bounded Expected(const Exact& exact, const Types& types, Mode mode, int64_t i) {
   const int64_t columns = exact.product.shape()[1];
   const double more = mode == Mode::kAdded    ? exact.before.Data<double>()[i]
@@ -180,7 +181,10 @@ Bounded Expected(const Exact& exact, const Types& types, Mode mode, int64_t i) {
   const double unit = types.in == DataType::kF32 ? 0x1p-24 : 0x1p-22;
   const double value = exact.product.Data<double>()[i] + more;
   double error = (depth + 4) * unit * (exact.size.Data<double>()[i] + std::fabs(more));
-  if (types.out == DataType::kBF16) error += 0x1p-8 * std::fabs(value);
+  if (types.out == DataType::kBF16) {
+    error += 0x1p-8 * std::fabs(value);
+    if (mode != Mode::kStored) error += 0x1p-8 * std::fabs(exact.product.Data<double>()[i]);
+  }
   return {value, error};
 }
 
