@@ -134,8 +134,8 @@ void Run(const Arguments& a) {
           "given nothing, expected a file or a task such as task:copy{}",
           a.resume ? fmt::format(" ('{}' holds no run to resume)", Printable(a.out)) : "");
   }
-  SayIfSlow(config.model, a);
   const Context context = a.context.Make();
+  SayIfSlow(config.model, a);
   // Before the first step there is nothing to keep: until then a signal ends the process as usual.
   std::optional<StopSignals> signals;
   const TrainResult result = Train(config,
