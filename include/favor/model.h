@@ -222,6 +222,7 @@ struct MemoryRequest {
   bool training = true;
   bool recompute = false;  // activations of a layer are computed again for its gradients
   int threads = 1;         // each has working memory of its own
+  Placement placement;     // of the model; no GPU need be there
 };
 MemoryEstimate EstimateMemory(const ModelConfig& config, const MemoryRequest& request);
 

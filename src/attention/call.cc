@@ -215,10 +215,6 @@ void ExplainUnusable(const AttentionProblem& problem) {
   ExplainValues(problem.v, problem.mask, "v");
 }
 
-DataType RowType(const Call& call) {
-  return call.device().type == DeviceType::kCpu ? DataType::kF64 : DataType::kF32;
-}
-
 std::optional<DataType> OtherType(const Call& call) {
   if (call.device().type == DeviceType::kCpu) return std::nullopt;
   return call.problem.q.type();

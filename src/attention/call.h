@@ -39,7 +39,10 @@ struct Call {
 };
 
 // The type of numbers that a call keeps of each row: f64 on the CPU, f32 on a GPU.
-DataType RowType(const Call& call);
+inline DataType RowTypeOn(const Device& device) {
+  return device.type == DeviceType::kCpu ? DataType::kF64 : DataType::kF32;
+}
+inline DataType RowType(const Call& call) { return RowTypeOn(call.device()); }
 // What outputs may be besides OutputType(): the type of the inputs on a GPU.
 std::optional<DataType> OtherType(const Call& call);
 

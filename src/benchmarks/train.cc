@@ -139,7 +139,8 @@ TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& contex
     row.planned_bytes = EstimateMemory(run.model, {.batch = options.batch,
                                                    .length = length,
                                                    .recompute = options.recompute,
-                                                   .threads = context.threads()})
+                                                   .threads = context.threads(),
+                                                   .placement = {device, options.pass_type}})
                             .Total();
     std::optional<Context> fresh;  // so that its scratch memory counts
     std::optional<Trainer> trainer;
@@ -186,7 +187,7 @@ reports::Table TrainBench::ToTable() const {
         {std::to_string(row.length), fmt::format("{:.{}f}", row.seconds, on_gpu ? 5 : 3),
          fmt::format("{:.{}f}", 1e6 * row.seconds / tokens, on_gpu ? 3 : 1),
          fmt::format("{:.0f}", tokens / row.seconds), fmt::format("{:.1f}", row.gflops),
-         ShareText(row.gflops, sgemm_gflops), on_gpu ? "—" : megabytes(row.planned_bytes),
+         ShareText(row.gflops, sgemm_gflops), megabytes(row.planned_bytes),
          row.measured_bytes ? megabytes(*row.measured_bytes) : "?", percent(row.shares.products),
          percent(row.shares.attention), percent(row.shares.norms), percent(row.shares.optimizer),
          percent(row.shares.rest)});

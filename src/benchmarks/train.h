@@ -27,7 +27,7 @@ struct TrainMeasurement {
   int64_t length, tokens;
   double seconds;  // time per step: batch, forward, backward, AdamW
   double gflops;
-  int64_t planned_bytes;  // as favor inspect model estimates, for the CPU
+  int64_t planned_bytes;  // as favor inspect model estimates
   // Peak memory of model and steps; on a GPU what they hold after a step.
   std::optional<int64_t> measured_bytes;
   // Shares of the time of one step on the CPU; the last is what is left (dropout, activations,

@@ -121,17 +121,17 @@ MultiHeadAttention::Workspace MultiHeadAttention::ReserveWorkspace(Arena& arena,
   return w;
 }
 
-int64_t MultiHeadAttention::TraceBytes(int64_t batch, int64_t length) const {
+int64_t MultiHeadAttention::TraceBytes(int64_t batch, int64_t length, const Device& device) const {
+  const int64_t row = ItemBytes(attention::RowTypeOn(device));
   int64_t bytes = 0;
   for (const HeadGroup& group : shape_.groups) {
-    bytes += batch * group.heads * length * static_cast<int64_t>(sizeof(double)) +
-             attention::FindKind(group.options.attention)
-                 .TraceBytes({.batch = batch,
-                              .heads = group.heads,
-                              .kv_heads = group.kv_heads,
-                              .dim = group.SeenDim(),
-                              .value_dim = group.value_dim},
-                             group.options);
+    bytes += batch * group.heads * length * row + attention::FindKind(group.options.attention)
+                                                      .TraceBytes({.batch = batch,
+                                                                   .heads = group.heads,
+                                                                   .kv_heads = group.kv_heads,
+                                                                   .dim = group.SeenDim(),
+                                                                   .value_dim = group.value_dim},
+                                                                  group.options);
   }
   return bytes;
 }

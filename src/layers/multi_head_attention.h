@@ -48,7 +48,7 @@ class MultiHeadAttention {
   };
   Workspace ReserveWorkspace(Arena& arena, int64_t tokens, bool training) const;
   // Bytes of the traces of a batch of this shape.
-  int64_t TraceBytes(int64_t batch, int64_t length) const;
+  int64_t TraceBytes(int64_t batch, int64_t length, const Device& device) const;
 
   // How the rows of x are read.
   struct Rows {

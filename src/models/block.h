@@ -42,8 +42,8 @@ class Block {
     layers::FeedForward::Workspace feed_forward;
   };
   Workspace ReserveWorkspace(layers::Arena& arena, int64_t tokens, bool training) const;
-  int64_t TraceBytes(int64_t batch, int64_t length) const {
-    return attention_.TraceBytes(batch, length);
+  int64_t TraceBytes(int64_t batch, int64_t length, const Device& device) const {
+    return attention_.TraceBytes(batch, length, device);
   }
 
   // How the rows of x are read.

@@ -136,22 +136,39 @@ int64_t WorkingBytes(const ModelConfig& config, const MemoryRequest& request) {
   return weights + (request.training ? std::min(kShared, rows) : 0) + request.threads * kThread;
 }
 
+// On a GPU: what a product may take, and states of segments of linear attention with δ of each row,
+// or parts of gradients of the embedding, whichever is more: one operation runs at a time.
+int64_t GpuWorkingBytes(const ModelConfig& config, const MemoryRequest& request) {
+  constexpr int64_t kProduct = int64_t{32} << 20, kStates = int64_t{48} << 20;
+  const auto item = static_cast<int64_t>(sizeof(float));
+  const int64_t rows = request.batch * request.length;
+  const int64_t attention = kStates + (request.training ? rows * config.heads * item : 0),
+                embedding = request.training ? rows * (config.width / 16 * item + 4 * item) : 0;
+  return std::max({kProduct, attention, embedding});
+}
+
 }  // namespace
 
 MemoryEstimate EstimateMemory(const ModelConfig& config, const MemoryRequest& request) {
-  const auto network = models::Network::Make(config, {.shapes_only = true});
-  const int64_t parameters = network->parameters().Count() * static_cast<int64_t>(sizeof(float));
+  models::NetworkOptions options = models::OptionsAt(request.placement, /*seed=*/0);
+  options.shapes_only = true;
+  const auto network = models::Network::Make(config, options);
+  const bool on_gpu = request.placement.device.type == DeviceType::kCuda;
+  const int64_t count = network->parameters().Count(), all = count * ItemBytes(DataType::kF32);
   const models::Transformer::Shape shape{.batch = request.batch,
                                          .length = request.length,
                                          .training = request.training,
                                          .recompute = request.recompute};
-  MemoryEstimate plan{.parameters = parameters,
-                      .activations = network->BufferBytes(shape),
-                      .attention = network->TraceBytes(shape),
-                      .working = WorkingBytes(config, request)};
+  const DataType pass_type = request.placement.pass_type;
+  const int64_t copy = pass_type == DataType::kF32 ? 0 : count * ItemBytes(pass_type);
+  MemoryEstimate plan{
+      .parameters = all + copy,
+      .activations = network->BufferBytes(shape),
+      .attention = network->TraceBytes(shape),
+      .working = on_gpu ? GpuWorkingBytes(config, request) : WorkingBytes(config, request)};
   if (request.training) {
-    plan.gradients = parameters;
-    plan.optimizer = 2 * parameters;
+    plan.gradients = all;
+    plan.optimizer = 2 * all;
   }
   return plan;
 }

@@ -149,7 +149,7 @@ void Network::Count(const Transformer::Shape& shape, layers::Arena& arena) const
 }
 
 int64_t Network::BufferBytes(const Transformer::Shape& shape) const {
-  layers::Arena arena(parameters_.pass_type());
+  layers::Arena arena(parameters_.pass_type(), parameters_.device());
   Count(shape, arena);
   return arena.Bytes();
 }

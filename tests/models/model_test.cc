@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <set>
 #include <thread>
 
@@ -259,6 +260,61 @@ TEST(Model, MemoryByHand) {
   EXPECT_EQ(training.attention, 2 * 3 * 2 * (8 * 6 + 8 * 8 * (4 + 2)));
   EXPECT_EQ(evaluation.parameters, parameters);
   EXPECT_EQ(evaluation.gradients + evaluation.optimizer + evaluation.attention, 0);
+}
+
+// In bf16 passes read two bytes more of each parameter, and write half as much; on a GPU attention
+// keeps four bytes per query head and token. No GPU is needed to know.
+TEST(Model, MemoryOnAGpuByHand) {
+  ModelConfig config = SmallConfig(/*causal=*/false);
+  config.kv_heads = 1;
+  const int64_t count = Summarize(config).parameters;
+  const auto plan = [&](DataType pass_type) {
+    return EstimateMemory(
+        config, {.batch = 3,
+                 .length = 6,
+                 .placement = {.device = {.type = DeviceType::kCuda}, .pass_type = pass_type}});
+  };
+  const MemoryEstimate narrow = plan(DataType::kBF16), wide = plan(DataType::kF32),
+                       here = EstimateMemory(config, {.batch = 3, .length = 6});
+  EXPECT_EQ(narrow.parameters, 6 * count);
+  EXPECT_EQ(wide.parameters, 4 * count);
+  EXPECT_EQ(narrow.gradients, 4 * count);
+  EXPECT_EQ(narrow.optimizer, 8 * count);
+  EXPECT_EQ(narrow.attention, 2 * 3 * 2 * (4 * 6 + 8 * 8 * (4 + 2)));
+  EXPECT_EQ(wide.activations, here.activations);
+  const double share =
+      static_cast<double>(narrow.activations) / static_cast<double>(wide.activations);
+  EXPECT_GT(share, 0.5);
+  EXPECT_LT(share, 0.7);  // means, and gaps between small arrays
+}
+
+// What runs on the CPU only is refused before anything is allocated.
+TEST(Model, RefusesWhatDoesNotRunOnAGpu) {
+  const auto refused = [](const std::function<void(ModelConfig&)>& change,
+                          const std::string& message) {
+    ModelConfig config = SmallConfig();
+    change(config);
+    try {
+      EstimateMemory(config, {.placement = {.device = {.type = DeviceType::kCuda}}});
+      FAIL() << message;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+      EXPECT_EQ(error.what(), message);
+    }
+  };
+  refused([](ModelConfig& c) { c.feed_forward = FeedForwardKind::kLinearised; },
+          "feed_forward: given linearised on cuda:0, it runs on the cpu only");
+  for (const char* kind : {"uniform", "window", "hybrid"})
+    refused([&](ModelConfig& c) { c.attention = kind; },
+            std::string("attention: given ") + kind + " on cuda:0, it runs on the cpu only");
+  refused([](ModelConfig& c) { c.features.map = "poly-sketch"; },
+          "map: given poly-sketch on cuda:0, it runs on the cpu only");
+  refused([](ModelConfig& c) { c.width = 600, c.heads = 2; },
+          "heads: given heads of dim 300 on cuda:0, expected at most 256");
+  refused([](ModelConfig& c) { c.features.features = 4000; },
+          "features: given 4000 of a head on cuda:0, expected at most 2048");
+  refused([](ModelConfig& c) { c.heads_of = "relu:1,uniform:1"; },
+          "attention: given uniform on cuda:0, it runs on the cpu only");
 }
 
 void ExpectRefused(const ModelConfig& config, const std::string& says) {

@@ -33,7 +33,7 @@ Json ToJson(const benchmarks::TrainBench& bench) {
          {"tokens_per_second", static_cast<double>(row.tokens) / row.seconds},
          {"gflops", row.gflops},
          {"share_of_sgemm", bench.sgemm_gflops ? Json(row.gflops / *bench.sgemm_gflops) : Json()},
-         {"planned_bytes", bench.gpu.empty() ? Json(row.planned_bytes) : Json()},
+         {"planned_bytes", row.planned_bytes},
          {"measured_bytes", row.measured_bytes ? Json(*row.measured_bytes) : nullptr},
          {"shares", bench.gpu.empty() ? Json{{"products", row.shares.products},
                                              {"attention", row.shares.attention},

@@ -85,14 +85,15 @@ void Run(Arguments& a) {
           "given {}, expected at most {}: the model has no more learned positions", a.length,
           config.max_length);
   }
-  const Context context = a.run.Make();
+  const Context context({.threads = static_cast<int>(a.run.threads)});
   const ModelSummary summary = Summarize(config);
   const auto plan = [&](bool training) {
     return EstimateMemory(config, {.batch = a.batch,
                                    .length = a.length,
                                    .training = training,
                                    .recompute = a.recompute,
-                                   .threads = context.threads()});
+                                   .threads = context.threads(),
+                                   .placement = a.run.ModelPlacement()});
   };
   const MemoryEstimate training = plan(true), evaluation = plan(false);
   const models::HeadMemories memories = MemoriesOf(a, config);
@@ -121,7 +122,11 @@ void Run(Arguments& a) {
   if (const reports::Table heads = reports::MemoryTable(memories); !heads.rows.empty())
     fmt::print("{}\n", heads.ToText());
   reports::Table memory{
-      .title = fmt::format("Memory in MB, batch {} × length {}", a.batch, a.length),
+      .title = fmt::format("Memory in MB, batch {} × length {}{}", a.batch, a.length,
+                           a.run.device == Device{}
+                               ? ""
+                               : fmt::format(", {} on {}", Name(a.run.ModelPlacement().pass_type),
+                                             Name(a.run.device))),
       .columns = {"", "training", "evaluation"}};
   const auto row = [&](const char* name, int64_t MemoryEstimate::*part) {
     memory.rows.push_back({name, Megabytes(training.*part), Megabytes(evaluation.*part)});
@@ -144,6 +149,7 @@ void Declare(Options& options, Arguments& a) {
       .Default("2048");
   options.Flag("--recompute", a.recompute, "Training computes activations again for gradients");
   a.run.AddThreads(options);
+  a.run.AddPlacement(options, DataType::kBF16);
   options.Flag("--json", a.json, "Print as JSON");
   a.options.AddModel(options);
 }
