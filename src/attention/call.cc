@@ -31,7 +31,7 @@ void CheckArray(std::string_view name, const ConstView& array) {
 // What runs on a GPU; on the CPU everything does.
 void CheckDevices(const AttentionInputs& inputs, const AttentionOptions& options, const Kind& kind,
                   const Context& context) {
-  const auto& [q, k, v] = inputs;
+  const ConstView &q = inputs.q, &k = inputs.k, &v = inputs.v;
   const Device device = q.device();
   const auto same = [&q](std::string_view name, const ConstView& array) {
     if (array.device() != q.device())

@@ -394,9 +394,10 @@ TEST_F(CudaMatmul, IsFollowedByAnOperation) {
           const Tensor got_c = c.Read(), got_y = y.Read();
           const double rounding = types.out == DataType::kBF16 ? 0x1p-7 : 0x1p-20;
           for (int64_t i = 0; i < shape.Elements(); ++i) {
-            const auto [value, error] = Expected(exact, types, Mode::kBiased, i);
+            const Bounded expected = Expected(exact, types, Mode::kBiased, i);
             const auto bound = [&](double result) {
-              return 2 * error + rounding * (std::fabs(value) + std::fabs(result));
+              return 2 * expected.error +
+                     rounding * (std::fabs(expected.value) + std::fabs(result));
             };
             const double for_c = want_c.Data<double>()[i], for_y = want_y.Data<double>()[i];
             ASSERT_NEAR(got_c.Data<double>()[i], for_c, bound(for_c)) << which << " " << i;
