@@ -179,6 +179,8 @@ struct BatchRequest {
 };
 
 // Batches are pure functions of (source, options, request): no position in the data is remembered.
+// They may be asked for from several threads at once: a trainer on a GPU has the next ones made
+// while a step runs.
 class Dataset {
  public:
   virtual ~Dataset() = default;

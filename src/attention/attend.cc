@@ -22,7 +22,7 @@ Tensor LogSums(const Call& call, Tensor memory) {
 
 }  // namespace
 
-Trace::Trace(const Call& call, Tensor memory)
+Trace::Trace(const Call& call, Trace earlier)
     : kind(&call.kind),
       q(call.problem.q.shape()),
       k(call.problem.k.shape()),
@@ -35,7 +35,8 @@ Trace::Trace(const Call& call, Tensor memory)
       kind_options(call.kind_options),
       mask_hash(HashOf(call.marks.mask())),
       decay_hash(HashOfNumbers(call.marks.log_decay())),
-      log_sum(LogSums(call, std::move(memory))) {}
+      log_sum(LogSums(call, std::move(earlier.log_sum))),
+      own(earlier.kind == &call.kind ? std::move(earlier.own) : nullptr) {}
 
 void Forward(const Call& call, const ForwardTo& to, const Context& context) {
   const bool on_gpu = call.device().type == DeviceType::kCuda,

@@ -53,7 +53,8 @@ void CompleteLinear(const AttentionOptions& options, const Context& context, Cal
   }
 }
 
-LinearTrace::LinearTrace(const Call& call, bool keeps_states, const Context& context)
+LinearTrace::LinearTrace(const Call& call, bool keeps_states, const Context& context,
+                         std::unique_ptr<KindTrace> earlier)
     : plan_(*call.plan), owns_plan_(call.owns_plan) {
   const AttentionProblem& problem = call.problem;
   if (call.key_mean != nullptr) {
@@ -71,8 +72,11 @@ LinearTrace::LinearTrace(const Call& call, bool keeps_states, const Context& con
     oprf_a_ = SendTensor(std::move(of_plan), context);
     kernels::FindOprfA({.problem = problem, .key_mean = Mean(problem), .oprf_a = oprf_a_}, context);
   }
-  if (keeps_states)
-    states_ = kernels::StateTensors(problem.Groups(), plan_.width(), problem.value_dim, context);
+  if (!keeps_states) return;
+  if (auto* trace = dynamic_cast<LinearTrace*>(earlier.get())) states_ = std::move(trace->states_);
+  const int64_t groups = problem.Groups(), width = plan_.width();
+  if (!states_.Restart(groups, width, problem.value_dim, context))
+    states_ = kernels::StateTensors(groups, width, problem.value_dim, context);
 }
 
 int64_t LinearTrace::Bytes() const {

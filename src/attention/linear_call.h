@@ -15,8 +15,10 @@ void CompleteLinear(const AttentionOptions& options, const Context& context, Cal
 // Constants of each batch entry and head, and what gradients need of them.
 class LinearTrace : public KindTrace {
  public:
-  // `keeps_states`: there will be gradients that read the states of all keys.
-  LinearTrace(const Call& call, bool keeps_states, const Context& context);
+  // `keeps_states`: there will be gradients that read the states of all keys. Their memory is that
+  // of an earlier trace if it fits.
+  LinearTrace(const Call& call, bool keeps_states, const Context& context,
+              std::unique_ptr<KindTrace> earlier = nullptr);
 
   kernels::LinearHeads Heads(const kernels::AttentionProblem& problem) const {
     return {.features = features::ConstantsOf(plan_), .oprf_a = oprf_a_, .key_mean = Mean(problem)};

@@ -11,7 +11,8 @@
 
 namespace favor::attention {
 
-// What a kind keeps besides log_sum.
+// What a kind keeps besides log_sum. A forward call that is given that of an earlier call may take
+// its memory, and leaves one of its own.
 class KindTrace {
  public:
   virtual ~KindTrace() = default;
@@ -24,8 +25,10 @@ class KindTrace {
 
 struct Trace {
   Trace() = default;
-  // Takes over the memory of an earlier trace's log_sum if it fits.
-  explicit Trace(const Call& call, Tensor memory = {});
+  // Takes over the memory of an earlier trace: of log_sum if it fits, and what the kind kept, which
+  // the kind replaces (KindTrace).
+  Trace(const Call& call, Trace earlier);
+  explicit Trace(const Call& call) : Trace(call, Trace()) {}
 
   // The call that was traced; a backward call must be of the same kind.
   const Kind* kind = nullptr;
@@ -38,7 +41,7 @@ struct Trace {
 
   // f64 (f32 on a GPU) [batch · heads, query length]; see kernels::AttentionArguments.
   Tensor log_sum;
-  std::unique_ptr<const KindTrace> own;
+  std::unique_ptr<KindTrace> own;
 
   int64_t Bytes() const { return log_sum.Bytes() + (own == nullptr ? 0 : own->Bytes()); }
 };

@@ -25,6 +25,7 @@ double MedianSeconds(const Context& context, int64_t rounds, const std::function
   const auto sample = [&](int64_t calls) {
     watch.Start();
     for (int64_t call = 0; call < calls; ++call) work();
+    watch.Stop();
     return watch.Seconds() / static_cast<double>(calls);
   };
   sample(1);  // warms

@@ -59,25 +59,17 @@ RunConfig RunOf(const TrainBenchOptions& options, int64_t length) {
 }
 
 // One step, operation by operation.
-TrainMeasurement::Shares MeasureShares(Trainer& trainer, const Context& context) {
+void MeasureOperations(Trainer& trainer, const Context& context, TrainMeasurement& row) {
   OperationTimes times(context);
   const Stopwatch watch;
   trainer.Step();
-  const double step = watch.Seconds();
-  TrainMeasurement::Shares shares{.rest = 1};
-  for (const auto& [name, seconds] : times.seconds()) {
-    double* share = name == "matmul"                              ? &shares.products
-                    : name.find("attention") != std::string::npos ? &shares.attention
-                    : name == "layer norm"                        ? &shares.norms
-                    : name == "AdamW" || name == "gradient norm" || name == "zero"
-                        ? &shares.optimizer
-                        : nullptr;
-    if (share == nullptr) continue;
-    *share += seconds / step;
-    shares.rest -= seconds / step;
-  }
-  return shares;
+  row.timed_seconds = watch.Seconds();
+  row.operations = times.Sums();
+  std::ranges::stable_sort(row.operations, std::greater(), &OperationTime::seconds);
+  row.shares = SharesOf(row.operations, row.timed_seconds);
 }
+
+std::string Percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
 // What a run takes of the memory of the context's device: at its peak on the CPU, and on a GPU what
 // it has taken once `work` is done.
@@ -90,6 +82,23 @@ std::optional<int64_t> MemoryOf(const Context& context, const std::function<void
 }
 
 }  // namespace
+
+TrainMeasurement::Shares SharesOf(const std::vector<OperationTime>& operations, double step) {
+  TrainMeasurement::Shares shares{.rest = 1};
+  for (const OperationTime& operation : operations) {
+    const std::string& name = operation.name;
+    double* share = name == "matmul"                              ? &shares.products
+                    : name.find("attention") != std::string::npos ? &shares.attention
+                    : name == "layer norm"                        ? &shares.norms
+                    : name == "AdamW" || name == "gradient norm" || name == "zero"
+                        ? &shares.optimizer
+                        : nullptr;
+    if (share == nullptr) continue;
+    *share += operation.seconds / step;
+    shares.rest -= operation.seconds / step;
+  }
+  return shares;
+}
 
 double CountedTrainFlops(const ModelConfig& model, int64_t batch, int64_t length) {
   const int64_t kv_heads = model.kv_heads == 0 ? model.heads : model.kv_heads;
@@ -154,7 +163,7 @@ TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& contex
       row.seconds = std::min(row.seconds, LeastSeconds(1, [&] { trainer->Step(); }));
       progress.Update(++done, fmt::format("L = {}", length));
     }
-    if (sgemm) row.shares = MeasureShares(*trainer, *fresh);
+    MeasureOperations(*trainer, *fresh, row);
     row.gflops = CountedTrainFlops(options.model, options.batch, length) / row.seconds / 1e9;
     bench.rows.push_back(row);
   }
@@ -177,9 +186,6 @@ reports::Table TrainBench::ToTable() const {
   for (const TrainMeasurement& row : rows) {
     const auto tokens = static_cast<double>(row.tokens);
     const bool on_gpu = !gpu.empty();
-    const auto percent = [&](double share) {
-      return on_gpu ? std::string("—") : fmt::format("{:.0f} %", 100 * share);
-    };
     const auto megabytes = [](int64_t bytes) {
       return fmt::format("{:.0f}", static_cast<double>(bytes) / 1e6);
     };
@@ -188,10 +194,35 @@ reports::Table TrainBench::ToTable() const {
          fmt::format("{:.{}f}", 1e6 * row.seconds / tokens, on_gpu ? 3 : 1),
          fmt::format("{:.0f}", tokens / row.seconds), fmt::format("{:.1f}", row.gflops),
          ShareText(row.gflops, sgemm_gflops), megabytes(row.planned_bytes),
-         row.measured_bytes ? megabytes(*row.measured_bytes) : "?", percent(row.shares.products),
-         percent(row.shares.attention), percent(row.shares.norms), percent(row.shares.optimizer),
-         percent(row.shares.rest)});
+         row.measured_bytes ? megabytes(*row.measured_bytes) : "?", Percent(row.shares.products),
+         Percent(row.shares.attention), Percent(row.shares.norms), Percent(row.shares.optimizer),
+         Percent(row.shares.rest)});
   }
+  return table;
+}
+
+reports::Table TrainBench::OperationsOf(const TrainMeasurement& row) const {
+  reports::Table table{
+      .title = fmt::format("Operations of a step, L = {}", row.length),
+      .caption = fmt::format(
+          "One more step, of {:.2f} ms, whose operations are timed one by one. Sizes of products "
+          "are rows × depth × columns. The last row is what is left: work between operations{}.",
+          1e3 * row.timed_seconds, gpu.empty() ? "" : ", and the host where the GPU waits for it"),
+      .columns = {"operation", "calls", "ms", "µs/call", "of the step"}};
+  const auto add = [&](const std::string& name, const std::string& calls, double seconds,
+                       const std::string& each) {
+    table.rows.push_back({name, calls, fmt::format("{:.3f}", 1e3 * seconds), each,
+                          fmt::format("{:.1f} %", 100 * seconds / row.timed_seconds)});
+  };
+  double rest = row.timed_seconds;
+  for (const OperationTime& operation : row.operations) {
+    const std::string& detail = operation.detail;
+    add(operation.name + (detail.empty() ? "" : ": ") + detail, std::to_string(operation.calls),
+        operation.seconds,
+        fmt::format("{:.1f}", 1e6 * operation.seconds / static_cast<double>(operation.calls)));
+    rest -= operation.seconds;
+  }
+  add("rest", "", rest, "");
   return table;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/operation_times.h"
 #include "favor/train.h"
 #include "reports/table.h"
 
@@ -30,12 +31,14 @@ struct TrainMeasurement {
   int64_t planned_bytes;  // as favor inspect model estimates
   // Peak memory of model and steps; on a GPU what they hold after a step.
   std::optional<int64_t> measured_bytes;
-  // Shares of the time of one step on the CPU; the last is what is left (dropout, activations,
-  // loss, batches).
+  // Shares of the time of one more step, whose operations are timed; the last is what is left
+  // (dropout, activations, loss, batches, waiting).
   struct Shares {
     double products = 0, attention = 0, norms = 0, optimizer = 0, rest = 0;
   };
   Shares shares = {};
+  double timed_seconds = 0;               // of that step
+  std::vector<OperationTime> operations;  // in it, the longest first
 };
 
 struct TrainBench {
@@ -46,12 +49,16 @@ struct TrainBench {
   std::vector<TrainMeasurement> rows;
 
   reports::Table ToTable() const;
+  reports::Table OperationsOf(const TrainMeasurement& row) const;
 };
 
 // Operations that count: 6 for every token and parameter of a matrix product (tables that are only
 // looked up do not count), and those of attention with gradients as favor bench attention counts
 // them.
 double CountedTrainFlops(const ModelConfig& model, int64_t batch, int64_t length);
+
+// The shares of operations in a step of `step` seconds.
+TrainMeasurement::Shares SharesOf(const std::vector<OperationTime>& operations, double step);
 
 TrainBench RunTrainBench(const TrainBenchOptions& options, const Context& context);
 

@@ -89,10 +89,14 @@ void DeviceStopwatch::Start() {
             "record an event");
 }
 
+void DeviceStopwatch::Stop() {
+  CheckCuda(cudaEventRecord(static_cast<cudaEvent_t>(end_.get()), StreamOf(context_)),
+            "record an event");
+}
+
 double DeviceStopwatch::Seconds() {
   const auto begin = static_cast<cudaEvent_t>(begin_.get()),
              end = static_cast<cudaEvent_t>(end_.get());
-  CheckCuda(cudaEventRecord(end, StreamOf(context_)), "record an event");
   CheckCuda(cudaEventSynchronize(end), "wait for the GPU");
   float milliseconds = 0;
   CheckCuda(cudaEventElapsedTime(&milliseconds, begin, end), "read an event");
@@ -119,6 +123,7 @@ DeviceStopwatch::DeviceStopwatch(const Context& context) : context_(context) {
   ThrowWithoutCuda("device stopwatch", context.device());
 }
 void DeviceStopwatch::Start() { ThrowWithoutCuda("device stopwatch", context_.device()); }
+void DeviceStopwatch::Stop() { ThrowWithoutCuda("device stopwatch", context_.device()); }
 double DeviceStopwatch::Seconds() { ThrowWithoutCuda("device stopwatch", context_.device()); }
 void DeviceStopwatch::Destroy::operator()(void*) const {}
 

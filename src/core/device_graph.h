@@ -36,15 +36,15 @@ void QueueCopy(void* to, const void* from, int64_t bytes, const Context& context
 // at a time.
 int64_t ScratchPeakOf(const Context& context, const std::function<void()>& work);
 
-// Seconds on a GPU from a point of the context's work to a later one.
+// Seconds on a GPU between two points of the context's work.
 class DeviceStopwatch {
  public:
   // Throws kUnavailable for a context on the CPU.
   explicit DeviceStopwatch(const Context& context);
 
   void Start();
-  // Waits for the work queued so far.
-  double Seconds();
+  void Stop();
+  double Seconds();  // from Start to Stop; waits for the work before Stop
 
  private:
   struct Destroy {

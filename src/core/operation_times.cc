@@ -1,8 +1,41 @@
 #include "core/operation_times.h"
 
+#include <map>
+#include <utility>
+
+#include "core/device_graph.h"
 #include "core/runtime.h"
+#include "core/stopwatch.h"
 
 namespace favor {
+
+// Runs from its creation.
+class OperationTimes::Watch {
+ public:
+  virtual ~Watch() = default;
+  virtual void Stop() = 0;
+  virtual double Seconds() = 0;  // once stopped
+};
+
+class OperationTimes::HostWatch : public Watch {
+ public:
+  void Stop() override { seconds_ = watch_.Seconds(); }
+  double Seconds() override { return seconds_; }
+
+ private:
+  Stopwatch watch_;
+  double seconds_ = 0;
+};
+
+class OperationTimes::GpuWatch : public Watch {
+ public:
+  explicit GpuWatch(const Context& context) : watch_(context) { watch_.Start(); }
+  void Stop() override { watch_.Stop(); }
+  double Seconds() override { return watch_.Seconds(); }
+
+ private:
+  DeviceStopwatch watch_;
+};
 
 OperationTimes::OperationTimes(const Context& context) : context_(context) {
   internal::Inside(context).operation_times = this;
@@ -10,20 +43,37 @@ OperationTimes::OperationTimes(const Context& context) : context_(context) {
 
 OperationTimes::~OperationTimes() { internal::Inside(context_).operation_times = nullptr; }
 
-OperationTimer::OperationTimer(const Context& context, std::string_view name)
-    : times_(internal::Inside(context).operation_times), name_(name) {
-  if (times_ == nullptr) return;
-  if (times_->inside_) {
-    times_ = nullptr;
-  } else {
-    times_->inside_ = true;
-    watch_.emplace();
-  }
+std::unique_ptr<OperationTimes::Watch> OperationTimes::StartWatch() const {
+  if (context_.device().type == DeviceType::kCuda) return std::make_unique<GpuWatch>(context_);
+  return std::make_unique<HostWatch>();
 }
 
+std::vector<OperationTime> OperationTimes::Sums() {
+  std::vector<OperationTime> sums;
+  std::map<std::pair<std::string_view, std::string_view>, size_t> places;
+  for (const Call& call : calls_) {
+    const auto [place, is_new] = places.try_emplace({call.name, call.detail}, sums.size());
+    if (is_new) sums.push_back({.name = call.name, .detail = call.detail});
+    OperationTime& sum = sums[place->second];
+    ++sum.calls;
+    sum.seconds += call.watch->Seconds();
+  }
+  return sums;
+}
+
+OperationTimer::OperationTimer(const Context& context, std::string_view name)
+    : times_(internal::Inside(context).operation_times) {
+  if (times_ == nullptr || times_->inside_) return;
+  call_ = &times_->calls_.emplace_back(OperationTimes::Call{.name = std::string(name)});
+  times_->inside_ = true;
+  call_->watch = times_->StartWatch();
+}
+
+void OperationTimer::Describe(std::string detail) { call_->detail = std::move(detail); }
+
 OperationTimer::~OperationTimer() {
-  if (times_ == nullptr) return;
-  times_->seconds_[std::string(name_)] += watch_->Seconds();
+  if (call_ == nullptr) return;
+  call_->watch->Stop();
   times_->inside_ = false;
 }
 

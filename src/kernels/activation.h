@@ -45,7 +45,8 @@ inline void ActivateBackward(const ActivationGradients& a, const Context& contex
   Run<ActivationGradients>({.name = "activation",
                             .reference = reference::ActivateBackward,
                             .cpu = cpu::ActivateBackward,
-                            .cuda = cuda::ActivateBackward},
+                            .cuda = cuda::ActivateBackward,
+                            .describe = OfGradients},
                            a.grad_x, a, context);
 }
 

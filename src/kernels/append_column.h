@@ -42,7 +42,8 @@ inline void AppendColumnBackward(const AppendColumnGradients& a, const Context& 
   Run<AppendColumnGradients>({.name = "append column",
                               .reference = cpu::AppendColumnBackward,
                               .cpu = cpu::AppendColumnBackward,
-                              .cuda = cuda::AppendColumnBackward},
+                              .cuda = cuda::AppendColumnBackward,
+                              .describe = OfGradients},
                              a.grad_x, a, context);
 }
 

@@ -11,6 +11,7 @@
 #ifndef FAVOR_KERNELS_BACKEND_H_
 #define FAVOR_KERNELS_BACKEND_H_
 
+#include <string>
 #include <string_view>
 
 #include "core/operation_times.h"
@@ -28,12 +29,21 @@ struct Backends {
   Function reference;       // f64 arrays: plain loops that the others are compared with
   Function cpu;             // f32 arrays
   Function cuda = nullptr;  // arrays on a GPU; null: there is no such kernel
+  // What tells calls apart where their times are listed (core/operation_times.h); null: nothing.
+  std::string (*describe)(const Arguments&) = nullptr;
 };
+
+// The description of operations whose gradients have the same name.
+template <class Arguments>
+std::string OfGradients(const Arguments&) {
+  return "gradients";
+}
 
 template <class Arguments>
 void RunOn(const Device& device, bool reference, const Backends<Arguments>& backends,
            const Arguments& arguments, const Context& context) {
-  const OperationTimer timer(context, backends.name);
+  OperationTimer timer(context, backends.name);
+  if (timer.IsAsked() && backends.describe != nullptr) timer.Describe(backends.describe(arguments));
   if (device.type == DeviceType::kCuda) {
     if (backends.cuda == nullptr)
       throw Error(ErrorCode::kUnavailable, backends.name,

@@ -29,7 +29,8 @@ inline void UniformAttention(const AttentionArguments& a, const Context& context
 inline void UniformAttentionBackward(const AttentionGradients& a, const Context& context) {
   Run<AttentionGradients>({.name = "uniform attention",
                            .reference = cpu::UniformAttentionBackward,
-                           .cpu = cpu::UniformAttentionBackward},
+                           .cpu = cpu::UniformAttentionBackward,
+                           .describe = OfGradients},
                           a.grad_v, a, context);
 }
 inline void IdentityAttention(const AttentionArguments& a, const Context& context) {
@@ -43,7 +44,8 @@ inline void IdentityAttentionBackward(const AttentionGradients& a, const Context
   Run<AttentionGradients>({.name = "identity attention",
                            .reference = cpu::IdentityAttentionBackward,
                            .cpu = cpu::IdentityAttentionBackward,
-                           .cuda = cuda::IdentityAttentionBackward},
+                           .cuda = cuda::IdentityAttentionBackward,
+                           .describe = OfGradients},
                           a.grad_v, a, context);
 }
 

@@ -49,7 +49,8 @@ inline void ConvolutionBackward(const ConvolutionGradients& a, const Context& co
   Run<ConvolutionGradients>({.name = "convolution",
                              .reference = cpu::ConvolutionBackward,
                              .cpu = cpu::ConvolutionBackward,
-                             .cuda = cuda::ConvolutionBackward},
+                             .cuda = cuda::ConvolutionBackward,
+                             .describe = OfGradients},
                             a.grad_x, a, context);
 }
 

@@ -54,7 +54,8 @@ inline void EmbeddingBackward(const EmbeddingGradients& a, const Context& contex
   Run<EmbeddingGradients>({.name = "embedding",
                            .reference = cpu::EmbeddingBackward,
                            .cpu = cpu::EmbeddingBackward,
-                           .cuda = cuda::EmbeddingBackward},
+                           .cuda = cuda::EmbeddingBackward,
+                           .describe = OfGradients},
                           a.grad_table, a, context);
 }
 

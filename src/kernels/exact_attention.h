@@ -48,7 +48,8 @@ inline void ExactAttentionBackward(const AttentionGradients& a, const Context& c
   Run<AttentionGradients>({.name = "exact attention",
                            .reference = reference::ExactAttentionBackward,
                            .cpu = cpu::ExactAttentionBackward,
-                           .cuda = cuda::ExactAttentionBackward},
+                           .cuda = cuda::ExactAttentionBackward,
+                           .describe = OfGradients},
                           a.grad_q, a, context);
 }
 

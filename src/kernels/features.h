@@ -182,7 +182,8 @@ inline void Features(const FeatureArguments& a, const Context& context) {
 inline void FeaturesBackward(const FeatureGradients& a, const Context& context) {
   Run<FeatureGradients>({.name = "gradients of features",
                          .reference = reference::FeaturesBackward,
-                         .cpu = cpu::FeaturesBackward},
+                         .cpu = cpu::FeaturesBackward,
+                         .describe = OfGradients},
                         a.grad_x, a, context);
 }
 

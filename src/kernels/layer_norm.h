@@ -43,7 +43,8 @@ inline void LayerNormBackward(const LayerNormGradients& a, const Context& contex
   Run<LayerNormGradients>({.name = "layer norm",
                            .reference = cpu::LayerNormBackward,
                            .cpu = cpu::LayerNormBackward,
-                           .cuda = cuda::LayerNormBackward},
+                           .cuda = cuda::LayerNormBackward,
+                           .describe = OfGradients},
                           a.grad_x, a, context);
 }
 

@@ -38,7 +38,8 @@ inline void LinearAttentionBackward(const LinearGradients& a, const Context& con
   Run<LinearGradients>({.name = "linear attention",
                         .reference = reference::LinearAttentionBackward,
                         .cpu = cpu::LinearAttentionBackward,
-                        .cuda = cuda::LinearAttentionBackward},
+                        .cuda = cuda::LinearAttentionBackward,
+                        .describe = OfGradients},
                        a.call.grad_q, a, context);
 }
 

@@ -43,7 +43,8 @@ inline void LogDecayBackward(const LogDecayGradients& a, const Context& context)
   Run<LogDecayGradients>({.name = "log decay",
                           .reference = cpu::LogDecayBackward,
                           .cpu = cpu::LogDecayBackward,
-                          .cuda = cuda::LogDecayBackward},
+                          .cuda = cuda::LogDecayBackward,
+                          .describe = OfGradients},
                          a.grad_logits, a, context);
 }
 

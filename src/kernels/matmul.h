@@ -2,6 +2,7 @@
 #ifndef FAVOR_KERNELS_MATMUL_H_
 #define FAVOR_KERNELS_MATMUL_H_
 
+#include <string>
 #include <variant>
 
 #include "kernels/activation.h"
@@ -26,6 +27,9 @@ struct MatmulArguments {
   MatmulEpilogue then{};
 };
 
+// The sizes of a product and what follows it: "1024 × 64 × 512 + bias, activation".
+std::string Describe(const MatmulArguments& arguments);
+
 namespace reference {
 void Matmul(const MatmulArguments& arguments, const Context& context);  // f64
 }
@@ -38,9 +42,12 @@ void Matmul(const MatmulArguments& arguments, const Context& context);
 }  // namespace cuda
 
 inline void Matmul(const MatmulArguments& arguments, const Context& context) {
-  Run<MatmulArguments>(
-      {.name = "matmul", .reference = reference::Matmul, .cpu = cpu::Matmul, .cuda = cuda::Matmul},
-      arguments.c, arguments, context);
+  Run<MatmulArguments>({.name = "matmul",
+                        .reference = reference::Matmul,
+                        .cpu = cpu::Matmul,
+                        .cuda = cuda::Matmul,
+                        .describe = Describe},
+                       arguments.c, arguments, context);
 }
 
 // [rows, columns] seen as [columns, rows].

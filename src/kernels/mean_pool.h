@@ -40,7 +40,8 @@ inline void MeanPoolBackward(const MeanPoolGradients& a, const Context& context)
   Run<MeanPoolGradients>({.name = "mean pool",
                           .reference = cpu::MeanPoolBackward,
                           .cpu = cpu::MeanPoolBackward,
-                          .cuda = cuda::MeanPoolBackward},
+                          .cuda = cuda::MeanPoolBackward,
+                          .describe = OfGradients},
                          a.grad_x, a, context);
 }
 

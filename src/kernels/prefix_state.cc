@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/copy.h"
+
 namespace favor::kernels {
 
 PrefixState PrefixStates::At(int64_t group) const {
@@ -42,11 +44,24 @@ StateTensors::StateTensors(int64_t groups, int64_t width, int64_t value_dim)
 
 StateTensors::StateTensors(int64_t groups, int64_t width, int64_t value_dim, const Context& context)
     : StateTensors(Shape{groups}, width, value_dim, context.device()) {
-  if (context.device().type == DeviceType::kCuda) {
-    cuda::SetToNoKeys(views_, context);
-  } else {
-    std::fill_n(c_.Data<double>(), groups * width, -std::numeric_limits<double>::infinity());
-  }
+  SetToNoMaxima(context);
+}
+
+bool StateTensors::Restart(int64_t groups, int64_t width, int64_t value_dim,
+                           const Context& context) const {
+  if (empty() || views_.s.shape() != Shape{groups, width, value_dim} ||
+      views_.s.device() != context.device())
+    return false;
+  for (const View& sums : {views_.tokens, views_.z, views_.s, views_.log_decay})
+    Zero({.y = sums}, context);
+  SetToNoMaxima(context);
+  return true;
+}
+
+void StateTensors::SetToNoMaxima(const Context& context) const {
+  if (context.device().type == DeviceType::kCuda) return cuda::SetToNoMaxima(views_, context);
+  std::fill_n(views_.c.Data<double>(), views_.c.shape().Elements(),
+              -std::numeric_limits<double>::infinity());
 }
 
 PrefixStates StateTensors::MakeViews() { return {tokens_, c_, z_, s_, log_decay_}; }

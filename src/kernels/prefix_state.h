@@ -64,6 +64,10 @@ class StateTensors {
   // On the context's device, for operations that are queued in it.
   StateTensors(int64_t groups, int64_t width, int64_t value_dim, const Context& context);
 
+  // Makes them begin again without keys, queued in the context. False if they have other sizes or
+  // are on another device: nothing changes then.
+  bool Restart(int64_t groups, int64_t width, int64_t value_dim, const Context& context) const;
+
   PrefixStates views() const { return views_; }
   bool empty() const { return views_.empty(); }
   int64_t Bytes() const;  // size of c, z and s
@@ -73,6 +77,7 @@ class StateTensors {
  private:
   StateTensors(const Shape& groups, int64_t width, int64_t value_dim, const Device& device);
   PrefixStates MakeViews();
+  void SetToNoMaxima(const Context& context) const;
 
   Tensor tokens_, c_, z_, s_, log_decay_;
   PrefixStates views_;
@@ -91,7 +96,7 @@ void MergeStates(const MergeArguments& a, const Context& context);
 }
 namespace cuda {
 void MergeStates(const MergeArguments& a, const Context& context);
-void SetToNoKeys(const PrefixStates& states, const Context& context);  // of memory that is 0
+void SetToNoMaxima(const PrefixStates& states, const Context& context);  // c = −∞
 }  // namespace cuda
 
 inline void MergeStates(const MergeArguments& a, const Context& context) {

@@ -39,7 +39,8 @@ inline void ScaleRowsBackward(const ScaleRowsGradients& a, const Context& contex
   Run<ScaleRowsGradients>({.name = "scale rows",
                            .reference = cpu::ScaleRowsBackward,
                            .cpu = cpu::ScaleRowsBackward,
-                           .cuda = cuda::ScaleRowsBackward},
+                           .cuda = cuda::ScaleRowsBackward,
+                           .describe = OfGradients},
                           a.grad_x, a, context);
 }
 

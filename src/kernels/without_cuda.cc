@@ -86,7 +86,7 @@ void Rotate(const RotateArguments&, const Context&) { Refuse("rotation"); }
 void ScaleRows(const ScaleRowsArguments&, const Context&) { Refuse("scale rows"); }
 void ScaleRowsBackward(const ScaleRowsGradients&, const Context&) { Refuse("scale rows"); }
 void ScatterRows(const ScatterArguments&, const Context&) { Refuse("scatter"); }
-void SetToNoKeys(const PrefixStates&, const Context&) { Refuse("state"); }
+void SetToNoMaxima(const PrefixStates&, const Context&) { Refuse("state"); }
 void SquaredError(const SquaredErrorArguments&, const Context&) { Refuse("squared error"); }
 void Waves(const WavesArguments&, const Context&) { Refuse("positions"); }
 void Zero(const ZeroArguments&, const Context&) { Refuse("zero"); }

@@ -9,6 +9,12 @@ void Drop(const Pass& pass, uint64_t place, ConstView x, View y) {
       pass.context);
 }
 
+ConstView Dropped(const Pass& pass, uint64_t place, ConstView x, View memory) {
+  if (pass.dropout == 0) return x;
+  Drop(pass, place, x, memory);
+  return memory;
+}
+
 kernels::DropoutArguments DroppedOnto(const Pass& pass, uint64_t place, ConstView x,
                                       ConstView branch, View y) {
   const RandomStream stream = pass.stream.Child(place);

@@ -13,6 +13,8 @@ namespace favor::layers {
 
 // y = dropped(x); also the gradient, as the map is linear. x and y may be the same.
 void Drop(const Pass& pass, uint64_t place, ConstView x, View y);
+// dropped(x): in `memory`, or x itself if nothing is dropped.
+ConstView Dropped(const Pass& pass, uint64_t place, ConstView x, View memory);
 // The operation y = x + dropped(branch).
 kernels::DropoutArguments DroppedOnto(const Pass& pass, uint64_t place, ConstView x,
                                       ConstView branch, View y);

@@ -185,7 +185,7 @@ void MultiHeadAttention::Forward(const Context& context, const Rows& rows, Const
     for (size_t i = 0; i < shape_.groups.size(); ++i) {
       const HeadGroup& group = shape_.groups[i];
       const attention::Call call = CallOf(group, rows, a, context);
-      if (training) a.traces[i] = attention::Trace(call, std::move(a.traces[i].log_sum));
+      if (training) a.traces[i] = attention::Trace(call, std::move(a.traces[i]));
       attention::Forward(call,
                          {.out = group.Outputs(a.attended, sequences.length),
                           .trace = training ? &a.traces[i] : nullptr,

@@ -94,13 +94,11 @@ void Block::ResidualBackward(const layers::Pass& pass, uint64_t place, layers::L
                              const SublayerBackward& backward, View grad) {
   if (pre_norm_) {
     norm.Again(pass.context, x, r.statistics, w.normed);
-    layers::Drop(pass, place, grad, w.grad_branch);
-    backward(w.normed, w.grad_branch, w.grad_normed);
+    backward(w.normed, layers::Dropped(pass, place, grad, w.grad_branch), w.grad_normed);
     norm.Backward(pass.context, x, r.statistics, w.grad_normed, grad, /*add=*/true);
   } else {
     norm.Backward(pass.context, r.sum, r.statistics, grad, w.grad_sum, /*add=*/false);
-    layers::Drop(pass, place, w.grad_sum, w.grad_branch);
-    backward(x, w.grad_branch, w.grad_normed);
+    backward(x, layers::Dropped(pass, place, w.grad_sum, w.grad_branch), w.grad_normed);
     const layers::Pass exact{.context = pass.context, .tally = pass.tally};
     kernels::Dropout(layers::DroppedOnto(exact, place, w.grad_sum, w.grad_normed, grad),
                      pass.context);

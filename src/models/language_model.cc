@@ -1,6 +1,7 @@
 #include "models/language_model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/copy.h"
 #include "kernels/cross_entropy.h"
@@ -15,8 +16,12 @@ LanguageModel::LanguageModel(const ModelConfig& config, const NetworkOptions& op
                           : &parameters_.Add("output.weight", {config.vocab, config.width},
                                              {.deviation = OutputDeviation(config)}, true)) {}
 
+// On a CPU logits stay in the cache; on a GPU they fill it with work.
 int64_t LanguageModel::ChunkRows() const {
-  return std::clamp<int64_t>((int64_t{1} << 20) / config_.vocab, 256, 4096);
+  constexpr int64_t kFewest = 256;
+  if (parameters_.device().type == DeviceType::kCuda)
+    return std::max((int64_t{1} << 25) / config_.vocab, kFewest);
+  return std::clamp<int64_t>((int64_t{1} << 20) / config_.vocab, kFewest, 4096);
 }
 
 PassBuffers::Output LanguageModel::ReserveOutput(layers::Arena& arena,
@@ -31,8 +36,9 @@ PassBuffers::Output LanguageModel::ReserveOutput(layers::Arena& arena,
 
 void LanguageModel::Forward(const Batch& batch, const layers::Pass& pass,
                             PassBuffers& buffers) const {
+  const Wanted wanted = SendTargets(batch.targets, pass.context, buffers);
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
-  TargetLoss(hidden, batch.targets, pass.context, {.tally = pass.tally->At()}, buffers);
+  TargetLoss(hidden, wanted, pass.context, {.tally = pass.tally->At()}, buffers);
 }
 
 void LanguageModel::ForwardGroups(const Batch& batch, std::span<const uint8_t> groups,
@@ -43,25 +49,26 @@ void LanguageModel::ForwardGroups(const Batch& batch, std::span<const uint8_t> g
     for (size_t i = 0; i < targets.size(); ++i) {
       if (groups[i] != group) targets[i] = kNoTarget;
     }
-    TargetLoss(hidden, targets, pass.context, {.tally = pass.tally->At(TallyEntries() + group)},
-               buffers);
+    TargetLoss(hidden, SendTargets(std::move(targets), pass.context, buffers), pass.context,
+               {.tally = pass.tally->At(TallyEntries() + group)}, buffers);
   }
 }
 
 void LanguageModel::ForwardBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                                     PassBuffers& buffers) {
+  const Wanted wanted = SendTargets(batch.targets, pass.context, buffers);
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
-  TargetLoss(hidden, batch.targets, pass.context,
-             {.grad_scale = grad_scale, .tally = pass.tally->At()}, buffers);
+  TargetLoss(hidden, wanted, pass.context, {.grad_scale = grad_scale, .tally = pass.tally->At()},
+             buffers);
   body_.Backward(pass, buffers.activations);
 }
 
 Tensor LanguageModel::ForwardLosses(const Batch& batch, const layers::Pass& pass,
                                     PassBuffers& buffers) const {
+  const Wanted wanted = SendTargets(batch.targets, pass.context, buffers);
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations);
-  const int64_t targets = std::ssize(batch.targets) - std::ranges::count(batch.targets, kNoTarget);
-  Tensor losses({targets}, DataType::kF64, hidden.device());
-  TargetLoss(hidden, batch.targets, pass.context,
+  Tensor losses({std::ssize(wanted.host_targets)}, DataType::kF64, hidden.device());
+  TargetLoss(hidden, wanted, pass.context,
              {.tally = pass.tally->At(), .losses = losses.Data<double>()}, buffers);
   return losses;
 }
@@ -88,41 +95,57 @@ Tensor LanguageModel::ForwardLast(const Batch& batch, const layers::Pass& pass, 
   return logits;
 }
 
-void LanguageModel::TargetLoss(const ConstView& hidden, std::span<const int32_t> targets,
+LanguageModel::Wanted LanguageModel::SendTargets(std::vector<int32_t> targets,
+                                                 const Context& context, PassBuffers& buffers) {
+  Wanted wanted{.host_targets = std::move(targets)};
+  wanted.is_every_row =
+      std::ranges::find(wanted.host_targets, kNoTarget) == wanted.host_targets.end();
+  if (!wanted.is_every_row) {
+    for (size_t i = 0; i < wanted.host_targets.size(); ++i) {
+      if (wanted.host_targets[i] != kNoTarget)
+        wanted.host_places.push_back(static_cast<int64_t>(i));
+    }
+    std::erase(wanted.host_targets, kNoTarget);
+    wanted.places = buffers.places_memory.Send(wanted.host_places, context);
+  }
+  wanted.targets = buffers.targets_memory.Send(wanted.host_targets, context);
+  return wanted;
+}
+
+void LanguageModel::TargetLoss(const ConstView& hidden, const Wanted& wanted,
                                const Context& context, const LossOptions& options,
-                               PassBuffers& buffers) const {
+                               const PassBuffers& buffers) const {
   const PassBuffers::Output& head = buffers.output;
   const View grad_hidden = buffers.activations.grad;
-  const bool gradients = options.grad_scale != 0;
-  if (gradients) kernels::Zero({.y = grad_hidden}, context);
-  std::vector<int64_t> places;
-  std::vector<int32_t> wanted;
-  for (size_t i = 0; i < targets.size(); ++i) {
-    if (targets[i] == kNoTarget) continue;
-    places.push_back(static_cast<int64_t>(i));
-    wanted.push_back(targets[i]);
-  }
-  const int64_t* all_places = buffers.places_memory.Send(places, context);
-  const int32_t* all_targets = buffers.targets_memory.Send(wanted, context);
-  const int64_t all = std::ssize(wanted), most = head.logits.size(0);
+  const bool gradients = options.grad_scale != 0, gathers = !wanted.is_every_row;
+  if (gradients && gathers) kernels::Zero({.y = grad_hidden}, context);
+  const int64_t all = std::ssize(wanted.host_targets), most = head.logits.size(0);
   for (int64_t first = 0; first < all; first += most) {
     const int64_t count = std::min(most, all - first);
-    const View logits = head.logits.Range(0, 0, count), rows = head.rows.Range(0, 0, count);
-    kernels::GatherRows({.from = hidden, .places = all_places + first, .to = rows}, context);
+    const View logits = head.logits.Range(0, 0, count);
+    const ConstView rows = gathers ? head.rows.Range(0, 0, count) : hidden.Range(0, first, count);
+    if (gathers) {
+      kernels::GatherRows(
+          {.from = hidden, .places = wanted.places + first, .to = head.rows.Range(0, 0, count)},
+          context);
+    }
     kernels::Matmul({rows, kernels::Transposed(output_->read), logits}, context);
-    kernels::CrossEntropy({.targets = all_targets + first,
+    kernels::CrossEntropy({.targets = wanted.targets + first,
                            .grad_scale = options.grad_scale,
                            .logits = logits,
                            .tally = options.tally,
                            .losses = options.losses == nullptr ? nullptr : options.losses + first},
                           context);
     if (!gradients) continue;
-    const View grad_rows = head.grad_rows.Range(0, 0, count);
+    const View grad_rows =
+        gathers ? head.grad_rows.Range(0, 0, count) : grad_hidden.Range(0, first, count);
     kernels::Matmul({logits, output_->read, grad_rows}, context);
     if (!output_->frozen)
       kernels::Matmul({kernels::Transposed(logits), rows, output_->grad, /*add=*/true}, context);
-    kernels::ScatterRows({.from = grad_rows, .places = all_places + first, .to = grad_hidden},
-                         context);
+    if (gathers) {
+      kernels::ScatterRows({.from = grad_rows, .places = wanted.places + first, .to = grad_hidden},
+                           context);
+    }
   }
 }
 

@@ -2,6 +2,9 @@
 #ifndef FAVOR_MODELS_LANGUAGE_MODEL_H_
 #define FAVOR_MODELS_LANGUAGE_MODEL_H_
 
+#include <cstdint>
+#include <vector>
+
 #include "models/network.h"
 
 namespace favor::models {
@@ -26,6 +29,18 @@ class LanguageModel : public Network {
                      PassBuffers& buffers) const override;
 
  private:
+  // The rows of a batch that have a target, in memory of the device.
+  struct Wanted {
+    std::vector<int64_t> host_places;
+    std::vector<int32_t> host_targets;
+    bool is_every_row = false;  // places are then 0, 1, 2, …
+    const int64_t* places = nullptr;
+    const int32_t* targets = nullptr;
+  };
+  // Queues the copy to a GPU. Before the forward pass, so that the host does not wait for its end.
+  static Wanted SendTargets(std::vector<int32_t> targets, const Context& context,
+                            PassBuffers& buffers);
+
   // Number of rows whose logits exist at the same time.
   int64_t ChunkRows() const;
   // Options of the loss of tokens that have a target, computed from the last rows, `hidden`.
@@ -35,8 +50,8 @@ class LanguageModel : public Network {
     TallyEntry* tally;
     double* losses = nullptr;  // of each target, in memory of the device; may be null
   };
-  void TargetLoss(const ConstView& hidden, std::span<const int32_t> targets, const Context& context,
-                  const LossOptions& options, PassBuffers& buffers) const;
+  void TargetLoss(const ConstView& hidden, const Wanted& wanted, const Context& context,
+                  const LossOptions& options, const PassBuffers& buffers) const;
 
   layers::Parameter* output_;  // [vocab, width]; the embedding's if they are tied
 };

@@ -7,6 +7,7 @@
 #include "favor/train.h"
 #include "models/checkpoint.h"
 #include "models/network.h"
+#include "train/batches_ahead.h"
 #include "train/config_fields.h"
 #include "train/run_data.h"
 #include "train/start.h"
@@ -98,6 +99,7 @@ struct Trainer::Impl {
         model(config.model, static_cast<uint64_t>(config.training.seed),
               {.device = run_context.device(), .pass_type = pass_type}),
         network(internal::Inside(model)),
+        batches(data, config.training, run_context.device().type == DeviceType::kCuda),
         stepper(config.training, context, network) {
     network.Freeze(config.training.freeze);
     if (config.training.class_weights == ClassWeights::kBalanced)
@@ -134,6 +136,7 @@ struct Trainer::Impl {
   const Context& context;
   Model model;
   models::Network& network;  // the model's network
+  train::BatchesAhead batches;
   train::Stepper stepper;
 };
 
@@ -172,15 +175,8 @@ StartReport Trainer::StartFrom(const Model& model, bool outputs) {
 }
 
 StepReport Trainer::Step() {
-  const TrainConfig& config = impl_->config.training;
-  std::vector<Batch> batches;
-  for (int64_t i = 0; i < config.accumulate; ++i) {
-    batches.push_back(
-        impl_->Data().TrainBatch({.index = config.first_batch + step() * config.accumulate + i,
-                                  .batch = config.batch,
-                                  .length = config.length}));
-  }
-  return Step(batches);
+  impl_->Data();  // there must be some
+  return Step(impl_->batches.Of(step()));
 }
 
 StepReport Trainer::Step(std::span<const Batch> batches) { return impl_->stepper.Step(batches); }

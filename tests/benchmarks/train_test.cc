@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "benchmarks/sgemm.h"
 #include "tests/models/small_models.h"
@@ -65,6 +67,46 @@ TEST(TrainBench, MeasuresEveryLength) {
                 1e-6 * row.gflops);
   }
   EXPECT_EQ(bench.ToTable().rows.size(), 2u);
+}
+
+TEST(TrainBench, ListsTheOperationsOfAStep) {
+  const Context context({.threads = 1});
+  const TrainBench bench = RunTrainBench(
+      {.model = SmallModel(), .lengths = {32}, .batch = 2, .rounds = 1, .quiet = true}, context);
+  const TrainMeasurement& row = bench.rows[0];
+  double seconds = 0;
+  int64_t query_and_output_weights = 0;
+  for (const OperationTime& operation : row.operations) {
+    seconds += operation.seconds;
+    if (operation.detail == "8 × 64 × 8") query_and_output_weights += operation.calls;
+  }
+  EXPECT_LT(seconds, row.timed_seconds);
+  EXPECT_GT(seconds, 0.2 * row.timed_seconds);
+  EXPECT_EQ(query_and_output_weights, 2 * 3);  // of three layers, from 64 tokens
+  EXPECT_TRUE(std::ranges::is_sorted(row.operations, std::greater(), &OperationTime::seconds));
+}
+
+TEST(TrainBench, SharesAndTablesOfOperations) {
+  TrainMeasurement row{.length = 8, .tokens = 8, .seconds = 1, .timed_seconds = 2};
+  row.operations = {{"linear attention", "gradients", 4, 0.5},
+                    {"matmul", "2 × 3 × 4", 2, 0.25},
+                    {"matmul", "", 1, 0.125},
+                    {"AdamW", "", 1, 0.0625},
+                    {"layer norm", "", 1, 0.0625},
+                    {"dropout", "", 1, 0.5}};
+  const auto [products, attention, norms, optimizer, rest] =
+      SharesOf(row.operations, row.timed_seconds);
+  EXPECT_EQ(products, 0.1875);
+  EXPECT_EQ(attention, 0.25);
+  EXPECT_EQ(norms, 0.03125);
+  EXPECT_EQ(optimizer, 0.03125);
+  EXPECT_EQ(rest, 0.5);
+  const reports::Table table = TrainBench{.rows = {row}}.OperationsOf(row);
+  ASSERT_EQ(table.rows.size(), 7u);
+  EXPECT_EQ(table.rows[0], (std::vector<std::string>{"linear attention: gradients", "4", "500.000",
+                                                     "125000.0", "25.0 %"}));
+  EXPECT_EQ(table.rows[2][0], "matmul");
+  EXPECT_EQ(table.rows[6], (std::vector<std::string>{"rest", "", "500.000", "", "25.0 %"}));
 }
 
 TEST(TrainBench, SharesAreOfTheYardstick) {

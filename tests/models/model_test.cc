@@ -429,8 +429,11 @@ TEST(Model, RefusesBatchesThatDoNotFit) {
 }
 
 // With 5,000 tokens logits exist for 256 rows at a time: 300 targets are two pieces, and each keeps
-// its own loss.
-TEST(ModelLosses, OfMoreTargetsThanLogitsExistAtOnce) {
+// its own loss, whether every row has a target or only some.
+class ModelLosses : public testing::TestWithParam<bool> {};
+
+TEST_P(ModelLosses, OfMoreTargetsThanLogitsExistAtOnce) {
+  const bool every_row = GetParam();
   ModelConfig config = SmallConfig();
   config.vocab = 5000;
   config.max_length = 110;
@@ -439,7 +442,10 @@ TEST(ModelLosses, OfMoreTargetsThanLogitsExistAtOnce) {
     if (parameter.name != "norm.weight") continue;
     std::fill_n(parameter.value.Data<float>(), config.width, 3.0f);
   }
-  const Batch batch = SmallBatch(config, 4, 110);
+  Batch batch = SmallBatch(config, 4, 110);
+  for (int32_t& target : batch.targets) {
+    if (every_row) target = std::max(target, 0);
+  }
   const Context context({.threads = 2});
   const std::vector<double> losses = model.Losses(batch, context);
   const Tensor logits = model.Logits(batch, context);
@@ -458,11 +464,15 @@ TEST(ModelLosses, OfMoreTargetsThanLogitsExistAtOnce) {
     sum += losses[i];
     ++targets;
   }
-  EXPECT_GT(targets, 256);
+  EXPECT_EQ(targets, every_row ? 440 : 352);
   const Score score = model.Evaluate(batch, context);
   EXPECT_EQ(score.count, targets);
   EXPECT_NEAR(score.loss, sum, 1e-6 * sum);
 }
+
+INSTANTIATE_TEST_SUITE_P(Rows, ModelLosses, testing::Bool(), [](const auto& test) {
+  return test.param ? "AllHaveTargets" : "SomeHaveTargets";
+});
 
 }  // namespace
 }  // namespace favor

@@ -152,7 +152,7 @@ class Hybrid : public Kind {
   }
 
   void Forward(const Call& call, const ForwardTo& to, const Context& context) const override {
-    auto trace = std::make_unique<const LinearTrace>(call, /*keeps_states=*/false, context);
+    auto trace = std::make_unique<LinearTrace>(call, /*keeps_states=*/false, context);
     const AttentionProblem far = FarOf(call.problem);
     PartTensors of_near(call.problem), of_far(call.problem);
     kernels::AttentionArguments near = to.Arguments(call.problem), beyond = to.Arguments(far);

@@ -59,7 +59,8 @@ class Linear : public Kind {
   void Forward(const Call& call, const ForwardTo& to, const Context& context) const override {
     if (call.compat != Compat::kNone) return AttendCompatibly(call, to.out, to.tally, context);
     const bool keeps_states = to.trace != nullptr && !call.problem.causal;
-    auto trace = std::make_unique<const LinearTrace>(call, keeps_states, context);
+    auto trace = std::make_unique<LinearTrace>(
+        call, keeps_states, context, to.trace == nullptr ? nullptr : std::move(to.trace->own));
     kernels::LinearArguments arguments{.call = to.Arguments(call.problem),
                                        .heads = trace->Heads(call.problem),
                                        .states = trace->states()};

@@ -32,7 +32,7 @@ class Window : public Kind {
   }
 
   void Forward(const Call& call, const ForwardTo& to, const Context& context) const override {
-    auto trace = std::make_unique<const LinearTrace>(call, /*keeps_states=*/false, context);
+    auto trace = std::make_unique<LinearTrace>(call, /*keeps_states=*/false, context);
     kernels::LinearAttention(
         {.call = to.Arguments(call.problem), .heads = trace->Heads(call.problem)}, context);
     if (to.trace != nullptr) to.trace->own = std::move(trace);

@@ -19,9 +19,21 @@ namespace {
 struct Arguments {
   benchmarks::TrainBenchOptions options;
   RunConfigOptions model;
+  bool operations = false;
   std::string json;
   ContextArguments run;
 };
+
+Json ToJson(const std::vector<OperationTime>& operations) {
+  Json json = Json::array();
+  for (const OperationTime& operation : operations) {
+    json.push_back({{"name", operation.name},
+                    {"detail", operation.detail},
+                    {"calls", operation.calls},
+                    {"seconds", operation.seconds}});
+  }
+  return json;
+}
 
 Json ToJson(const benchmarks::TrainBench& bench) {
   Json rows = Json::array();
@@ -35,12 +47,14 @@ Json ToJson(const benchmarks::TrainBench& bench) {
          {"share_of_sgemm", bench.sgemm_gflops ? Json(row.gflops / *bench.sgemm_gflops) : Json()},
          {"planned_bytes", row.planned_bytes},
          {"measured_bytes", row.measured_bytes ? Json(*row.measured_bytes) : nullptr},
-         {"shares", bench.gpu.empty() ? Json{{"products", row.shares.products},
-                                             {"attention", row.shares.attention},
-                                             {"norms", row.shares.norms},
-                                             {"optimizer", row.shares.optimizer},
-                                             {"rest", row.shares.rest}}
-                                      : Json()}});
+         {"shares",
+          {{"products", row.shares.products},
+           {"attention", row.shares.attention},
+           {"norms", row.shares.norms},
+           {"optimizer", row.shares.optimizer},
+           {"rest", row.shares.rest}}},
+         {"timed_seconds", row.timed_seconds},
+         {"operations", ToJson(row.operations)}});
   }
   return {{"version", FAVOR_VERSION},
           {"simd", SimdName()},
@@ -65,6 +79,10 @@ void Run(Arguments& a) {
   const Context context = a.run.Make();
   const benchmarks::TrainBench bench = benchmarks::RunTrainBench(a.options, context);
   fmt::print("{}\n", bench.ToTable().ToText());
+  if (a.operations) {
+    for (const benchmarks::TrainMeasurement& row : bench.rows)
+      fmt::print("{}\n", bench.OperationsOf(row).ToText());
+  }
   if (!a.json.empty()) io::WriteFileAtomically(a.json, ToJson(bench).dump(2) + "\n");
 }
 
@@ -76,6 +94,7 @@ void Declare(Options& options, Arguments& a) {
   options.Number("--dropout", a.options.dropout, "Dropout of the steps");
   options.Integer("--rounds", {1, 1000}, a.options.rounds,
                   "Steps that are timed; the shortest time counts");
+  options.Flag("--operations", a.operations, "Also list the time of every operation of a step");
   a.run.AddThreads(options);
   a.run.AddPlacement(options, DataType::kBF16);
   options.Path("--json", "FILE", a.json, "Write the figures as JSON");

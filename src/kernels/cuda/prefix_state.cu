@@ -80,7 +80,7 @@ void MergeStates(const MergeArguments& a, const Context& context) {
   Check(kName);
 }
 
-void SetToNoKeys(const PrefixStates& states, const Context& context) {
+void SetToNoMaxima(const PrefixStates& states, const Context& context) {
   const auto stream = static_cast<cudaStream_t>(UseStream(context));
   const int64_t count = states.c.shape().Elements();
   FillNoMaxima<<<static_cast<unsigned>((count + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
