@@ -9,6 +9,7 @@
 #include "models/network.h"
 #include "train/batches_ahead.h"
 #include "train/config_fields.h"
+#include "train/memory_advice.h"
 #include "train/run_data.h"
 #include "train/start.h"
 #include "train/stepper.h"
@@ -82,6 +83,25 @@ std::vector<float> BalancedWeights(const Dataset* data) {
   return weights;
 }
 
+// Calls work(); if it runs out of memory, the error says what a step takes and what to change.
+template <class Work>
+auto WithAdvice(const RunConfig& run, const Context& context, DataType pass_type,
+                const Work& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kOutOfMemory || run.training.length == 0) throw;
+    const std::string advice =
+        train::MemoryAdvice(run.model, {.batch = run.training.batch,
+                                        .length = run.training.length,
+                                        .recompute = run.training.recompute,
+                                        .threads = context.threads(),
+                                        .placement = {context.device(), pass_type}});
+    if (advice.empty()) throw;
+    throw Error(ErrorCode::kOutOfMemory, error.what(), advice);
+  }
+}
+
 // Checks the same limits for configs from C++ as for those from files.
 void CheckTraining(TrainConfig config) {
   FieldsFromJson("training", FieldsToJson(train::TrainFields(config)), train::TrainFields(config));
@@ -90,12 +110,14 @@ void CheckTraining(TrainConfig config) {
 }  // namespace
 
 struct Trainer::Impl {
+  // A complete config.
   Impl(const RunConfig& run, const Context& run_context, std::shared_ptr<const Dataset> dataset,
-       DataType pass_type)
+       DataType type)
       : data(std::move(dataset)),
-        config(Complete(run, data.get())),
+        config(run),
         config_text(ToJson(config)),
         context(run_context),
+        pass_type(type),
         model(config.model, static_cast<uint64_t>(config.training.seed),
               {.device = run_context.device(), .pass_type = pass_type}),
         network(internal::Inside(model)),
@@ -134,6 +156,7 @@ struct Trainer::Impl {
   RunConfig config;
   std::string config_text;  // the config as it was first written
   const Context& context;
+  DataType pass_type;
   Model model;
   models::Network& network;  // the model's network
   train::BatchesAhead batches;
@@ -153,7 +176,10 @@ Trainer::Trainer(const RunConfig& config, const Context& context,
     CheckName(file.key, config.format.*file.path);
   CheckName("init", config.init);
   if (data == nullptr && (!config.data.empty() || config.model.vocab == 0)) data = OpenData(config);
-  impl_ = std::make_unique<Impl>(config, context, std::move(data), pass_type);
+  const RunConfig complete = Complete(config, data.get());
+  impl_ = WithAdvice(complete, context, pass_type, [&] {
+    return std::make_unique<Impl>(complete, context, std::move(data), pass_type);
+  });
 }
 Trainer::~Trainer() = default;
 
@@ -179,7 +205,10 @@ StepReport Trainer::Step() {
   return Step(impl_->batches.Of(step()));
 }
 
-StepReport Trainer::Step(std::span<const Batch> batches) { return impl_->stepper.Step(batches); }
+StepReport Trainer::Step(std::span<const Batch> batches) {
+  return WithAdvice(impl_->config, impl_->context, impl_->pass_type,
+                    [&] { return impl_->stepper.Step(batches); });
+}
 int64_t Trainer::CountTargets(std::span<const Batch> batches) const {
   return impl_->stepper.CountTargets(batches);
 }
