@@ -22,8 +22,8 @@ class LanguageModel : public Network {
                        PassBuffers& buffers) const override;
   Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,
                        PassBuffers& buffers) const override;
-  Tensor ForwardLast(const Batch& batch, const layers::Pass& pass, Cache& cache,
-                     PassBuffers& buffers) const override;
+  void ForwardLast(const Batch& batch, const layers::Pass& pass, Cache& cache, PassBuffers& buffers,
+                   View logits) const override;
 
  private:
   // Number of rows whose logits exist at the same time.
