@@ -31,8 +31,8 @@ namespace favor {
 // decoder.
 class Decoder {
  public:
-  // Model and context must outlive it. Throws kInvalidOption if the model does not predict the next
-  // token.
+  // Model and context must outlive it, and be on one device, where all that is kept of the prefix
+  // is. Throws kInvalidOption if they are not, or if the model does not predict the next token.
   Decoder(const Model& model, const Context& context);
   Decoder(Model&&, const Context&) = delete;
   Decoder(const Model&, Context&&) = delete;

@@ -1,8 +1,11 @@
 #include "attention/cache.h"
 
 #include <cmath>
+#include <utility>
 
+#include "core/device.h"
 #include "core/error_text.h"
+#include "core/host_copy.h"
 
 namespace favor::attention {
 
@@ -40,5 +43,20 @@ template std::vector<float> LoadNumbers(const io::Safetensors&, const std::strin
                                         const std::vector<int64_t>&, const std::string&);
 template std::vector<double> LoadNumbers(const io::Safetensors&, const std::string&,
                                          const std::vector<int64_t>&, const std::string&);
+
+void StoreRows(const ConstView& rows, const std::string& name, const std::vector<int64_t>& shape,
+               io::Safetensors& file) {
+  std::vector<float> values(static_cast<size_t>(rows.shape().Elements()));
+  Copy(HostCopy(rows).view(), View(values.data(), rows.shape()));
+  file.Add(name, shape, std::move(values));
+}
+
+void LoadRows(const io::Safetensors& file, const std::string& name,
+              const std::vector<int64_t>& shape, const std::string& who, const View& rows) {
+  const std::vector<float> values = LoadNumbers<float>(file, name, shape, who);
+  Tensor converted(rows.shape(), rows.type());
+  Copy(ConstView(values.data(), rows.shape()), converted);
+  CopyBytes(rows.data(), rows.device(), converted.view().data(), {}, converted.Bytes());
+}
 
 }  // namespace favor::attention

@@ -19,6 +19,8 @@ namespace favor::attention {
 struct CacheShape {
   int64_t batch = 1, heads = 1, kv_heads = 1, dim = 1, value_dim = 1;
   bool forgets = false;
+  DataType type = DataType::kF32;  // of queries, keys and values
+  Device device = {};              // where they are
 
   // The causal problem of the new tokens, without the prefix.
   kernels::AttentionProblem Problem(const AttentionInputs& inputs, double scale = 1) const;
@@ -32,13 +34,14 @@ class Cache {
   // q [batch, heads, length, dim], k and v [batch, kv_heads, length, ..], out like q: each row
   // attends to the prefix and to rows up to itself; then the rows become part of the prefix.
   // log_decay [batch, heads, length] if the shape says that heads forget. Unusable rows are counted
-  // in the tally.
+  // in the tally; then the cache is as before, or lost if it is on a GPU, where the host does not
+  // wait to know.
   virtual void Attend(const AttentionInputs& inputs, const ConstView& log_decay, View out,
                       TallyEntry* tally, const Context& context) = 0;
 
   virtual int64_t Bytes() const = 0;  // size of what changes with the tokens
 
-  // Adds tensors whose names begin with `prefix` to the file; some point into this object.
+  // Adds tensors whose names begin with `prefix` to the file.
   virtual void Store(const std::string& prefix, io::Safetensors& file) const = 0;
   // Restores a cache that has read `tokens` tokens. Throws kInvalidData if the file's tensors do
   // not fit; `who` names the file.
@@ -55,6 +58,13 @@ extern template std::vector<float> LoadNumbers(const io::Safetensors&, const std
                                                const std::vector<int64_t>&, const std::string&);
 extern template std::vector<double> LoadNumbers(const io::Safetensors&, const std::string&,
                                                 const std::vector<int64_t>&, const std::string&);
+
+// Adds rows of any type and device to a file, as F32 of a shape with as many elements.
+void StoreRows(const ConstView& rows, const std::string& name, const std::vector<int64_t>& shape,
+               io::Safetensors& file);
+// Reads them back, to contiguous rows of any type and device. Throws as LoadNumbers does.
+void LoadRows(const io::Safetensors& file, const std::string& name,
+              const std::vector<int64_t>& shape, const std::string& who, const View& rows);
 
 }  // namespace favor::attention
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "kernels/attention_checks.h"
+#include "kernels/copy.h"
 
 namespace favor::attention {
 namespace {
@@ -23,21 +23,33 @@ AnyView HeadsOf(const AnyView& memory, int64_t begin, int64_t count) {
 }  // namespace
 
 KeptTokens KeptTokens::Clone() const {
-  KeptTokens copy(batch_, heads_, dim_);
-  copy.Append(AsHeads());
+  KeptTokens copy;
+  copy.begin_ = begin_;
+  copy.end_ = end_;
+  copy.memory_ = memory_.Clone();
   return copy;
 }
 
-void KeptTokens::Append(const ConstView& rows) {
+void KeptTokens::Append(const ConstView& rows, const Context& context) {
   const int64_t count = rows.size(2), kept = tokens();
-  if (end_ + count > memory_.shape()[1]) {  // memory for twice as many, or what is dropped reused
-    Tensor larger({batch_, std::max(kept + count, 2 * kept), heads_, dim_});
-    Copy(std::as_const(memory_).view().Range(1, begin_, kept), larger.view().Range(1, 0, kept));
-    memory_ = std::move(larger);
+  const Shape& shape = memory_.shape();
+  if (end_ + count > shape[1]) {
+    // What is dropped leaves room for the others, or there is to be memory for twice as many.
+    const bool fits = kept <= begin_ && kept + count <= shape[1];
+    Tensor larger;
+    if (!fits)
+      larger = Tensor({shape[0], std::max(kept + count, 2 * kept), shape[2], shape[3]},
+                      memory_.type(), memory_.device());
+    const View to = (fits ? memory_ : larger).view();
+    kernels::Copy({.from = Rows(), .to = to.Range(1, 0, kept)}, context);
+    if (!fits) {
+      context.Wait();  // for what reads the old memory
+      memory_ = std::move(larger);
+    }
     begin_ = 0;
     end_ = kept;
   }
-  Copy(rows, HeadsOf(memory_.view(), end_, count));
+  kernels::Copy({.from = rows, .to = HeadsOf(memory_.view(), end_, count)}, context);
   end_ += count;
 }
 
@@ -47,26 +59,19 @@ ConstView KeptTokens::AsHeads() const {
   return HeadsOf(std::as_const(memory_).view(), begin_, tokens());
 }
 
-int64_t KeptTokens::Bytes() const {
-  return batch_ * tokens() * heads_ * dim_ * static_cast<int64_t>(sizeof(float));
-}
+int64_t KeptTokens::Bytes() const { return Rows().shape().Elements() * ItemBytes(memory_.type()); }
 
 void KeptTokens::Store(const std::string& name, io::Safetensors& file) const {
-  if (tokens() == 0) return;
-  const ConstView rows = std::as_const(memory_).view().Range(1, begin_, tokens());
-  std::vector<float> values(static_cast<size_t>(rows.shape().Elements()));
-  Copy(rows, View(values.data(), rows.shape()));
-  file.Add(name, {batch_ * tokens(), heads_ * dim_}, std::move(values));
+  const Shape& shape = memory_.shape();
+  if (tokens() > 0) StoreRows(Rows(), name, {shape[0] * tokens(), shape[2] * shape[3]}, file);
 }
 
 void KeptTokens::Load(const std::string& name, const io::Safetensors& file, int64_t tokens,
                       const std::string& who) {
-  memory_ = Tensor({batch_, tokens, heads_, dim_});
-  if (tokens > 0) {
-    const std::vector<float> values =
-        LoadNumbers<float>(file, name, {batch_ * tokens, heads_ * dim_}, who);
-    std::ranges::copy(values, memory_.Data<float>());
-  }
+  const Shape shape = memory_.shape();
+  memory_ = Tensor({shape[0], tokens, shape[2], shape[3]}, memory_.type(), memory_.device());
+  if (tokens > 0)
+    LoadRows(file, name, {shape[0] * tokens, shape[2] * shape[3]}, who, memory_.view());
   begin_ = 0;
   end_ = tokens;
 }
@@ -76,8 +81,8 @@ KeyCache::KeyCache(const CacheShape& shape, double scale, Operation attend, int6
       scale_(scale),
       attend_(std::move(attend)),
       window_(window),
-      keys_(shape.batch, shape.kv_heads, shape.dim),
-      values_(shape.batch, shape.kv_heads, shape.value_dim) {}
+      keys_(shape, shape.dim),
+      values_(shape, shape.value_dim) {}
 
 std::unique_ptr<Cache> KeyCache::Clone() const {
   auto copy = std::make_unique<KeyCache>(shape_, scale_, attend_, window_);
@@ -90,11 +95,11 @@ void KeyCache::Attend(const AttentionInputs& inputs, const ConstView&, View out,
                       const Context& context) {
   kernels::AttentionProblem problem = shape_.Problem(inputs, scale_);
   kernels::CountUnusable({.problem = problem, .key_mean = {}, .tally = tally}, context);
-  if (tally->unusable > 0) return;  // this memory is the CPU's, and so is the tally
+  if (shape_.device.type == DeviceType::kCpu && tally->unusable > 0) return;
   problem.before = keys_.tokens();
   problem.window = window_;
-  keys_.Append(inputs.k);
-  values_.Append(inputs.v);
+  keys_.Append(inputs.k, context);
+  values_.Append(inputs.v, context);
   problem.k = keys_.AsHeads();
   problem.v = values_.AsHeads();
   problem.key_length = keys_.tokens();

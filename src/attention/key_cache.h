@@ -15,11 +15,12 @@ namespace favor::attention {
 // Keys or values, [batch, heads, tokens, dim]. Appending takes amortised constant time per token.
 class KeptTokens {
  public:
-  KeptTokens(int64_t batch, int64_t heads, int64_t dim)
-      : batch_(batch), heads_(heads), dim_(dim), memory_({batch, 0, heads, dim}) {}
+  // Rows of `dim` elements for each key head.
+  KeptTokens(const CacheShape& shape, int64_t dim)
+      : memory_({shape.batch, 0, shape.kv_heads, dim}, shape.type, shape.device) {}
 
   KeptTokens Clone() const;
-  void Append(const ConstView& rows);  // [batch, heads, length, dim]
+  void Append(const ConstView& rows, const Context& context);  // [batch, heads, length, dim]
   void DropAllBut(int64_t last);
   ConstView AsHeads() const;  // [batch, heads, tokens, dim]
 
@@ -32,7 +33,10 @@ class KeptTokens {
             const std::string& who);
 
  private:
-  int64_t batch_, heads_, dim_, begin_ = 0, end_ = 0;
+  KeptTokens() = default;
+  ConstView Rows() const { return memory_.view().Range(1, begin_, tokens()); }
+
+  int64_t begin_ = 0, end_ = 0;
   Tensor memory_;  // [batch, capacity, heads, dim], tokens begin_ … end_ − 1 of it in use
 };
 

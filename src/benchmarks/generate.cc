@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 
+#include "core/device.h"
+#include "core/device_graph.h"
 #include "core/parallel.h"
 #include "core/progress.h"
 #include "core/stopwatch.h"
@@ -25,20 +28,41 @@ std::vector<int32_t> Noise(int64_t first, int64_t count, int64_t vocab) {
   return tokens;
 }
 
-// Times a copy of bytes by all threads.
+// Times a copy of bytes: by all threads, or within a GPU.
 class CopiedBytes {
  public:
-  explicit CopiedBytes(int64_t bytes) : from_(static_cast<size_t>(bytes), 1), to_(from_.size()) {}
+  CopiedBytes(const Context& context, int64_t bytes)
+      : context_(context),
+        bytes_(bytes),
+        from_(AllocateOn(context.device(), bytes)),
+        to_(AllocateOn(context.device(), bytes)) {
+    if (context.device().type == DeviceType::kCuda) {
+      watch_.emplace(context);
+    } else {
+      std::memset(from_.get(), 1, static_cast<size_t>(bytes));  // pages of its own
+    }
+    Seconds();  // warms
+  }
 
-  void Run(const Context& context) {
-    constexpr int64_t kPiece = 1 << 20;
-    ParallelForBlocks(context, std::ssize(from_), kPiece, [&](int64_t begin, int64_t end) {
-      std::memcpy(to_.data() + begin, from_.data() + begin, static_cast<size_t>(end - begin));
-    });
+  double Seconds() {
+    if (!watch_) return LeastSeconds(1, [&] { CopyByThreads(); });
+    watch_->Start();
+    QueueCopy(to_.get(), from_.get(), bytes_, context_);
+    return watch_->Seconds();
   }
 
  private:
-  std::vector<char> from_, to_;
+  void CopyByThreads() {
+    constexpr int64_t kPiece = 1 << 20;
+    ParallelForBlocks(context_, bytes_, kPiece, [&](int64_t begin, int64_t end) {
+      std::memcpy(to_.get() + begin, from_.get() + begin, static_cast<size_t>(end - begin));
+    });
+  }
+
+  const Context& context_;
+  int64_t bytes_;
+  internal::Memory from_, to_;
+  std::optional<DeviceStopwatch> watch_;
 };
 
 }  // namespace
@@ -46,8 +70,11 @@ class CopiedBytes {
 GenerateBench RunGenerateBench(const GenerateBenchOptions& options, const Context& context) {
   GenerateBench bench{.options = options, .threads = context.threads()};
   std::ranges::sort(bench.options.prefixes);
-  Model model(options.model, /*seed=*/1);
-  bench.weight_bytes = model.ParameterCount() * static_cast<int64_t>(sizeof(float));
+  const Device device = context.device();
+  if (device.type == DeviceType::kCuda)
+    bench.gpu = ListGpus()[static_cast<size_t>(device.index)].name;
+  const Model model(options.model, /*seed=*/1, {device, options.pass_type});
+  bench.weight_bytes = model.ParameterCount() * ItemBytes(options.pass_type);
   Decoder decoder(model, context);
   Progress progress("bench", bench.options.prefixes.back(), options.quiet);
   for (const int64_t length : bench.options.prefixes) {
@@ -63,8 +90,7 @@ GenerateBench RunGenerateBench(const GenerateBenchOptions& options, const Contex
     }
     row.read_tokens_per_second = fresh > 0 ? static_cast<double>(fresh) / reading : 0;
     row.state_bytes = decoder.StateBytes();
-    CopiedBytes copy(bench.weight_bytes + row.state_bytes);
-    copy.Run(context);
+    CopiedBytes copy(context, bench.weight_bytes + row.state_bytes);
     row.copy_seconds = row.seconds;
     for (int64_t round = 0; round < options.rounds; ++round) {
       Decoder own = decoder.Clone();
@@ -73,7 +99,7 @@ GenerateBench RunGenerateBench(const GenerateBenchOptions& options, const Contex
         for (const int32_t token : tokens) own.Read({&token, 1});
       });
       row.seconds = std::min(row.seconds, seconds / static_cast<double>(options.tokens));
-      row.copy_seconds = std::min(row.copy_seconds, LeastSeconds(3, [&] { copy.Run(context); }));
+      for (int i = 0; i < 3; ++i) row.copy_seconds = std::min(row.copy_seconds, copy.Seconds());
     }
     bench.rows.push_back(row);
   }
@@ -83,13 +109,15 @@ GenerateBench RunGenerateBench(const GenerateBenchOptions& options, const Contex
 reports::Table GenerateBench::ToTable() const {
   const ModelConfig& m = options.model;
   reports::Table table{
-      .title = fmt::format("Generation, {} attention, {} layers, width {}, {} heads, {} threads",
-                           m.attention, m.layers, m.width, m.heads, threads),
+      .title = fmt::format(
+          "Generation, {} attention, {} layers, width {}, {} heads, {}", m.attention, m.layers,
+          m.width, m.heads,
+          gpu.empty() ? fmt::format("{} threads", threads) : std::string(Name(options.pass_type))),
       .caption = fmt::format(
-          "Weights: {:.1f} MB. Each token reads them and the state once: the last column is the "
+          "{}Weights: {:.1f} MB. Each token reads them and the state once: the last column is the "
           "time of a copy of as many bytes, in this run, divided by the time per token. Shortest "
           "of {} times.",
-          static_cast<double>(weight_bytes) / 1e6, options.rounds),
+          gpu.empty() ? "" : gpu + ". ", static_cast<double>(weight_bytes) / 1e6, options.rounds),
       .columns = {"prefix", "read tokens/s", "tokens/s", "ms/token", "state MB", "copy GB/s",
                   "of copy"}};
   for (const GenerateMeasurement& row : rows) {

@@ -4,6 +4,7 @@
 #define FAVOR_BENCHMARKS_GENERATE_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "favor/model.h"
@@ -13,6 +14,7 @@ namespace favor::benchmarks {
 
 struct GenerateBenchOptions {
   ModelConfig model = Preset("regular");
+  DataType pass_type = DataType::kF32;  // as in Placement
   std::vector<int64_t> prefixes = {100, 1000, 10'000, 100'000};
   int64_t tokens = 64;  // generated per round
   int64_t rounds = 5;   // the shortest time counts
@@ -24,7 +26,7 @@ struct GenerateMeasurement {
   double read_tokens_per_second = 0;  // for the tokens since the previous prefix
   double seconds = 0;                 // time per token
   int64_t state_bytes = 0;
-  double copy_seconds = 0;  // time of copying as many bytes as weights and state have
+  double copy_seconds = 0;  // time of copying as many bytes as weights and state have, there
 
   double ShareOfCopy() const { return copy_seconds / seconds; }
 };
@@ -32,12 +34,14 @@ struct GenerateMeasurement {
 struct GenerateBench {
   GenerateBenchOptions options;
   int threads = 0;
-  int64_t weight_bytes = 0;
+  std::string gpu;           // its name; empty: the CPU
+  int64_t weight_bytes = 0;  // as passes read them
   std::vector<GenerateMeasurement> rows;
 
   reports::Table ToTable() const;
 };
 
+// The model lives on the context's device.
 GenerateBench RunGenerateBench(const GenerateBenchOptions& options, const Context& context);
 
 }  // namespace favor::benchmarks

@@ -67,6 +67,14 @@ Placement ContextArguments::ModelPlacement() const {
           .pass_type = precision.value_or(on_gpu ? gpu_precision : DataType::kF32)};
 }
 
+std::string ContextArguments::PlacementWords() const {
+  const auto [where, pass_type] = ModelPlacement();
+  if (where.type == DeviceType::kCpu) return "";
+  return fmt::format(
+      " --device {}{}", Name(where),
+      pass_type == gpu_precision ? "" : fmt::format(" --precision {}", Name(pass_type)));
+}
+
 Option& AddType(Options& options, std::optional<DataType>& type, const std::string& help) {
   static constexpr std::string_view kNames[] = {"f32", "f16", "bf16"};
   static constexpr DataType kTypes[] = {DataType::kF32, DataType::kF16, DataType::kBF16};

@@ -37,6 +37,8 @@ struct ContextArguments {
   // --device and --precision of commands that run models; `on_gpu` is the default there.
   void AddPlacement(Options& options, DataType on_gpu = DataType::kF32);
   Placement ModelPlacement() const;
+  // " --device cuda:0 --precision bf16", as far as that is not the default; empty on the CPU.
+  std::string PlacementWords() const;
   // ω that the fast kernels of such passes take.
   OmegaType ModelOmega() const {
     return ModelPlacement().pass_type == DataType::kBF16 ? OmegaType::kBF16 : OmegaType::kF32;

@@ -5,6 +5,7 @@
 #define FAVOR_CORE_TALLY_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/device_work.h"
@@ -25,19 +26,22 @@ struct TallyEntry {
 
 class Tally {
  public:
-  // `entries` zeros on the context's device: one for each place that is counted separately.
-  explicit Tally(const Context& context, int64_t entries = 1);
+  // `entries` zeros on the context's device: one for each place that is counted separately. Behind
+  // them is an array of `floats` for results that the caller wants with the entries.
+  explicit Tally(const Context& context, int64_t entries = 1, int64_t floats = 0);
 
   int64_t entries() const { return entries_; }
   // Entry `index`, in memory of the device.
   TallyEntry* At(int64_t index = 0) const;
-  void Clear();
-  // Waits until the operations that were started are done.
-  std::vector<TallyEntry> Read() const;
+  View Floats() const;  // [floats], in memory of the device; undefined at first
+  void Clear();         // sets the entries to 0
+  // Waits until the operations that were started are done; once, also if `floats`, of the size of
+  // Floats(), is to be filled.
+  std::vector<TallyEntry> Read(std::span<float> floats = {}) const;
 
  private:
   const Context& context_;
-  int64_t entries_;
+  int64_t entries_, floats_;
   WorkMemory memory_;
 };
 

@@ -4,31 +4,40 @@
 
 #include "attention/kind.h"
 #include "core/error_text.h"
+#include "kernels/copy.h"
 
 namespace favor::layers {
 
-Tensor Tail::Join(ConstView rows) {
-  const auto before = static_cast<int64_t>(rows_.size()) / columns_, all = before + rows.size(0);
-  Tensor joined({all, columns_});
-  float* to = joined.Data<float>();
-  std::ranges::copy(rows_, to);
-  Copy(rows, joined.view().Range(0, before, rows.size(0)));
-  const int64_t kept = std::min(most_, all);
-  rows_.assign(to + (all - kept) * columns_, to + all * columns_);
-  return joined;
+Tail Tail::Clone() const {
+  Tail copy;
+  copy.rows_ = rows_;
+  copy.memory_ = memory_.Clone();
+  return copy;
 }
 
+void Tail::Join(const Context& context, ConstView rows, View joined) {
+  const int64_t all = joined.size(0);
+  const View memory = memory_.view();
+  kernels::Copy({.from = memory.Range(0, 0, rows_), .to = joined.Range(0, 0, rows_)}, context);
+  kernels::Copy({.from = rows, .to = joined.Range(0, rows_, rows.size(0))}, context);
+  rows_ = std::min(memory.size(0), all);
+  kernels::Copy({.from = joined.Range(0, all - rows_, rows_), .to = memory.Range(0, 0, rows_)},
+                context);
+}
+
+int64_t Tail::Bytes() const { return rows_ * memory_.shape()[1] * ItemBytes(memory_.type()); }
+
 void Tail::Store(const std::string& name, io::Safetensors& file) const {
-  if (rows_.empty()) return;
-  const Shape shape{static_cast<int64_t>(rows_.size()) / columns_, columns_};
-  file.entries[name] = io::EntryOf(ConstView(rows_.data(), shape));
+  if (rows_ == 0) return;
+  attention::StoreRows(memory_.view().Range(0, 0, rows_), name, {rows_, memory_.shape()[1]}, file);
 }
 
 void Tail::Load(const std::string& name, const io::Safetensors& file, int64_t tokens,
                 const std::string& who) {
-  rows_.clear();
-  if (const int64_t rows = std::min(most_, tokens); rows > 0)
-    rows_ = attention::LoadNumbers<float>(file, name, {rows, columns_}, who);
+  rows_ = std::min(memory_.shape()[0], tokens);
+  if (rows_ == 0) return;
+  attention::LoadRows(file, name, {rows_, memory_.shape()[1]}, who,
+                      memory_.view().Range(0, 0, rows_));
 }
 
 namespace {
@@ -39,10 +48,11 @@ int64_t TailRows(const AttentionShape& shape) {
 
 }  // namespace
 
-AttentionCache::AttentionCache(const AttentionShape& shape)
-    : query_tail_(shape.ReadsQueriesAndKeys() ? TailRows(shape) : 0, shape.query_columns),
-      key_tail_(shape.ReadsQueriesAndKeys() ? TailRows(shape) : 0, shape.key_columns),
-      value_tail_(TailRows(shape), shape.value_columns) {
+AttentionCache::AttentionCache(const AttentionShape& shape, DataType type, const Device& device)
+    : query_tail_(shape.ReadsQueriesAndKeys() ? TailRows(shape) : 0, shape.query_columns, type,
+                  device),
+      key_tail_(shape.ReadsQueriesAndKeys() ? TailRows(shape) : 0, shape.key_columns, type, device),
+      value_tail_(TailRows(shape), shape.value_columns, type, device) {
   for (const HeadGroup& group : shape.groups) {
     parts_.push_back({.group = group,
                       .cache = attention::FindKind(group.options.attention)
@@ -51,7 +61,9 @@ AttentionCache::AttentionCache(const AttentionShape& shape)
                                                .kv_heads = group.kv_heads,
                                                .dim = group.SeenDim(),
                                                .value_dim = group.value_dim,
-                                               .forgets = group.Forgets()},
+                                               .forgets = group.Forgets(),
+                                               .type = type,
+                                               .device = device},
                                               group.options),
                       .prefix = shape.groups.size() == 1 ? std::string(".")
                                                          : fmt::format(".{}.", parts_.size())});
@@ -59,7 +71,9 @@ AttentionCache::AttentionCache(const AttentionShape& shape)
 }
 
 AttentionCache::AttentionCache(const AttentionCache& other)
-    : query_tail_(other.query_tail_), key_tail_(other.key_tail_), value_tail_(other.value_tail_) {
+    : query_tail_(other.query_tail_.Clone()),
+      key_tail_(other.key_tail_.Clone()),
+      value_tail_(other.value_tail_.Clone()) {
   for (const Part& part : other.parts_)
     parts_.push_back({part.group, part.cache->Clone(), part.prefix});
 }

@@ -15,14 +15,18 @@
 
 namespace favor::layers {
 
-// The last rows of a sequence, at most `most`.
+// The last rows of a sequence, at most `most`, where and as its layer makes them.
 class Tail {
  public:
-  Tail(int64_t most, int64_t columns) : most_(most), columns_(columns) {}
+  Tail(int64_t most, int64_t columns, DataType type = DataType::kF32, const Device& device = {})
+      : memory_({most, columns}, type, device) {}
+  Tail Clone() const;
 
-  // Returns the tail followed by `rows` [any, columns]; the last rows become the new tail.
-  Tensor Join(ConstView rows);
-  int64_t Bytes() const { return static_cast<int64_t>(rows_.size() * sizeof(float)); }
+  int64_t rows() const { return rows_; }
+  // Fills `joined` [rows() + any, columns] with the tail followed by `rows` [any, columns]; its
+  // last rows become the new tail.
+  void Join(const Context& context, ConstView rows, View joined);
+  int64_t Bytes() const;
 
   void Store(const std::string& name, io::Safetensors& file) const;
   // `tokens` is the length of the prefix, which determines how many rows there must be.
@@ -30,14 +34,18 @@ class Tail {
             const std::string& who);
 
  private:
-  int64_t most_, columns_;
-  std::vector<float> rows_;
+  Tail() = default;
+
+  int64_t rows_ = 0;
+  Tensor memory_;  // [most, columns], of which the first rows_ are in use
 };
 
 class AttentionCache {
  public:
-  // The groups have options of causal attention, with a plan for kinds that take one.
-  explicit AttentionCache(const AttentionShape& shape);
+  // The groups have options of causal attention, with a plan for kinds that take one. Rows will be
+  // of this type and there.
+  explicit AttentionCache(const AttentionShape& shape, DataType type = DataType::kF32,
+                          const Device& device = {});
   AttentionCache(AttentionCache&&) = default;
   AttentionCache& operator=(AttentionCache&&) = default;
   AttentionCache Clone() const { return AttentionCache(*this); }
@@ -53,12 +61,12 @@ class AttentionCache {
     ConstView log_decay = {};                     // [1, heads that forget, length]
   };
   // Each row attends to the prefix and to rows up to itself; then the rows become part of the
-  // prefix. Unusable rows are counted in the tally.
+  // prefix. Unusable rows are counted in the tally, as by attention::Cache.
   void Attend(const Context& context, const Rows& rows, TallyEntry* tally, View out);
 
   int64_t Bytes() const;  // size of what changes with the tokens
 
-  // Adds tensors whose names begin with `name` to the file; some point into this object.
+  // Adds tensors whose names begin with `name` to the file.
   void Store(const std::string& name, io::Safetensors& file) const;
   // Restores a cache that has read `tokens` tokens. Throws kInvalidData if the file's tensors do
   // not fit this layer.

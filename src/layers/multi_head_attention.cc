@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "attention/attend.h"
+#include "core/device_work.h"
 #include "favor/random.h"
+#include "kernels/copy.h"
 
 namespace favor::layers {
 
@@ -52,11 +54,13 @@ void MultiHeadAttention::Projection::Continue(const Context& context, ConstView 
                                               Tail& tail, View y) const {
   if (!convolution) return linear.Forward(context, x, y);
   linear.Forward(context, x, projected);
-  const Tensor joined = tail.Join(projected);
-  Tensor convolved(joined.shape());
-  const int64_t length = joined.shape()[0], rows = y.size(0);
-  convolution->Forward(context, {.batch = 1, .length = length, .mask = {}}, joined, convolved);
-  Copy(convolved.view().Range(0, length - rows, rows), y);
+  const int64_t before = tail.rows(), rows = y.size(0), length = before + rows;
+  const WorkArray joined(context, {length, y.size(1)}, y.type()),
+      convolved(context, {length, y.size(1)}, y.type());
+  tail.Join(context, projected, joined.view());
+  convolution->Forward(context, {.batch = 1, .length = length, .mask = {}}, joined.view(),
+                       convolved.view());
+  kernels::Copy({.from = convolved.view().Range(0, before, rows), .to = y}, context);
 }
 
 void MultiHeadAttention::Projection::Backward(const Context& context, const Sequences& sequences,

@@ -67,7 +67,9 @@ class MultiHeadAttention {
                 const Workspace& w, ConstView grad_y, TallyEntry* tally, View grad_x);
 
   // A cache with an empty prefix; causal only.
-  AttentionCache MakeCache() const { return AttentionCache(shape_); }
+  AttentionCache MakeCache(DataType type, const Device& device) const {
+    return AttentionCache(shape_, type, device);
+  }
 
  private:
   // Makes one of queries, keys and values: the layer, and the convolution after it.

@@ -1,16 +1,20 @@
 #include "layers/positions.h"
 
+#include <algorithm>
+
 #include "kernels/positions.h"
 
 namespace favor::layers {
 
 void WaveTable::Cover(const Context& context, int64_t first, int64_t length) {
+  constexpr int64_t kTogether = 64;  // tokens after a prefix
   const int64_t have = table_.empty() ? 0 : table_.shape()[0];
   offset_ = first - table_first_;
   if (offset_ >= 0 && offset_ + length <= have) return;
   table_first_ = first;
   offset_ = 0;
-  table_ = Tensor({length, width_ / 2, 2}, type_, device_);
+  const int64_t wanted = first == 0 ? length : std::max(length, kTogether);
+  if (wanted > have) table_ = Tensor({wanted, width_ / 2, 2}, type_, device_);
   kernels::Waves({.first = first, .waves = table_}, context);
 }
 

@@ -18,7 +18,8 @@ class WaveTable {
       : width_(width), type_(type), device_(device) {}
 
   // Sets the positions of the next rows to `first` … first + length − 1. Angles are computed if
-  // they are not there yet: once for the longest sequence, or for the next tokens after a prefix.
+  // they are not there yet: once for the longest sequence, and for some more tokens at a time after
+  // a prefix, which come one by one. Memory is allocated only for more rows than ever before.
   void Cover(const Context& context, int64_t first, int64_t length);
 
   // x [batch·length, width] += sin in even columns, cos in odd ones.

@@ -20,7 +20,9 @@ class Block {
   // Draws ω of attention, a pure function of (seed, redraw), and the sketches of linearised layers,
   // which the seed alone decides: weights are learned for them.
   void Redraw(uint64_t seed, uint64_t redraw);
-  layers::AttentionCache MakeCache() const { return attention_.MakeCache(); }
+  layers::AttentionCache MakeCache(DataType type, const Device& device) const {
+    return attention_.MakeCache(type, device);
+  }
 
   // Kept for gradients.
   struct Residual {

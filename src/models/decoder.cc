@@ -8,6 +8,7 @@
 #include "core/access.h"
 #include "core/error_text.h"
 #include "core/hash.h"
+#include "core/host_copy.h"
 #include "core/json.h"
 #include "favor/generate.h"
 #include "io/input_file.h"
@@ -27,43 +28,40 @@ constexpr size_t kChunk = 512;
 
 std::string LayerName(size_t layer) { return fmt::format("layers.{}", layer); }
 
-// A hash of config, weights and ω: a prefix means nothing to another model.
+// A hash of config, weights and ω: a prefix means nothing to another model. It is the same wherever
+// the model is.
 std::string HashOfModel(const models::Network& network) {
   Hasher hasher;
   hasher.Add(network.seed());
   hasher.Add(network.redraw());
   for (const auto& parameter : network.parameters().all()) {
     hasher.Add(std::as_bytes(std::span(parameter->name)));
-    const ConstView& value = parameter->value;
-    hasher.Add(std::span(static_cast<const std::byte*>(value.data()),
-                         static_cast<size_t>(value.shape().Elements() * ItemBytes(value.type()))));
+    const HostCopy value(parameter->value);
+    const ConstView& numbers = value.view();
+    hasher.Add(
+        std::span(static_cast<const std::byte*>(numbers.data()),
+                  static_cast<size_t>(numbers.shape().Elements() * ItemBytes(numbers.type()))));
   }
   const std::string config = models::ToJson(network.config()).dump();
   hasher.Add(std::as_bytes(std::span(config)));
   return fmt::format("{:016x}", hasher.Value());
 }
 
-const models::Network& OnCpu(const models::Network& network) {
-  const Device device = network.parameters().device();
-  if (device.type != DeviceType::kCpu)
-    Throw(ErrorCode::kUnavailable, "decoder", "given a model on {}, it runs on the cpu only",
-          Name(device));
-  return network;
-}
-
 }  // namespace
 
 struct Decoder::Impl {
-  Impl(const models::Network& decoded, const Context& decoder_context)
-      : network(OnCpu(decoded)),
+  Impl(const models::Network& decoded, const Context& decoder_context, models::Cache prefix)
+      : network(decoded),
         context(decoder_context),
-        tally(network.MakeTally(context)),
-        cache(network.MakeCache()),
-        buffers(network.MakeBuffers()) {}
+        tally(context, network.TallyEntries(), network.config().vocab),
+        cache(std::move(prefix)),
+        buffers(network.MakeBuffers()) {
+    network.CheckContext(context);
+  }
 
   const models::Network& network;
   const Context& context;
-  Tally tally;
+  Tally tally;  // and the logits that a pass leaves
   models::Cache cache;
   models::PassBuffers buffers;
   std::vector<float> logits;
@@ -76,7 +74,8 @@ struct Decoder::Impl {
 };
 
 Decoder::Decoder(const Model& model, const Context& context)
-    : impl_(std::make_unique<Impl>(internal::Inside(model), context)) {}
+    : impl_(std::make_unique<Impl>(internal::Inside(model), context,
+                                   internal::Inside(model).MakeCache())) {}
 Decoder::Decoder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
@@ -95,14 +94,13 @@ void Decoder::Read(std::span<const int32_t> tokens) {
   for (; !tokens.empty(); tokens = tokens.subspan(std::min(kChunk, tokens.size()))) {
     const std::span<const int32_t> chunk = tokens.first(std::min(kChunk, tokens.size()));
     impl_->tally.Clear();
-    const Tensor logits = models::OnHost(
-        impl_->network.Continue(chunk, {.context = impl_->context, .tally = &impl_->tally},
-                                impl_->cache, impl_->buffers),
-        impl_->context);
-    impl_->network.Read(impl_->tally);  // throws if some layer could not read the chunk
+    impl_->network.Continue(chunk, {.context = impl_->context, .tally = &impl_->tally},
+                            impl_->cache, impl_->buffers);
+    std::vector<float> logits(static_cast<size_t>(config.vocab));
+    impl_->network.Read(impl_->tally, logits);  // throws if some layer could not read the chunk
     impl_->cache.whole = true;
     impl_->cache.tokens += std::ssize(chunk);
-    impl_->logits.assign(logits.Data<float>(), logits.Data<float>() + logits.shape().Elements());
+    impl_->logits = std::move(logits);
   }
 }
 
@@ -111,8 +109,7 @@ int64_t Decoder::tokens() const { return impl_->cache.tokens; }
 int64_t Decoder::StateBytes() const { return impl_->cache.Bytes(); }
 
 Decoder Decoder::Clone() const {
-  auto copy = std::make_unique<Impl>(impl_->network, impl_->context);
-  copy->cache = impl_->cache.Clone();
+  auto copy = std::make_unique<Impl>(impl_->network, impl_->context, impl_->cache.Clone());
   copy->logits = impl_->logits;
   return Decoder(std::move(copy));
 }

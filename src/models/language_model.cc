@@ -85,14 +85,12 @@ Tensor LanguageModel::ForwardLogits(const Batch& batch, const layers::Pass& pass
   return logits;
 }
 
-Tensor LanguageModel::ForwardLast(const Batch& batch, const layers::Pass& pass, Cache& cache,
-                                  PassBuffers& buffers) const {
+void LanguageModel::ForwardLast(const Batch& batch, const layers::Pass& pass, Cache& cache,
+                                PassBuffers& buffers, View logits) const {
   const ConstView hidden = body_.Forward(pass, batch, buffers.activations, &cache);
-  Tensor logits({1, config_.vocab}, hidden.type(), hidden.device());
   kernels::Matmul(
-      {hidden.Range(0, batch.length - 1, 1), kernels::Transposed(output_->read), logits.view()},
+      {hidden.Range(0, batch.length - 1, 1), kernels::Transposed(output_->read), logits},
       pass.context);
-  return logits;
 }
 
 LanguageModel::Wanted LanguageModel::SendTargets(std::vector<int32_t> targets,

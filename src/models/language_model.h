@@ -25,8 +25,8 @@ class LanguageModel : public Network {
                        PassBuffers& buffers) const override;
   Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,
                        PassBuffers& buffers) const override;
-  Tensor ForwardLast(const Batch& batch, const layers::Pass& pass, Cache& cache,
-                     PassBuffers& buffers) const override;
+  void ForwardLast(const Batch& batch, const layers::Pass& pass, Cache& cache, PassBuffers& buffers,
+                   View logits) const override;
 
  private:
   // The rows of a batch that have a target, in memory of the device.

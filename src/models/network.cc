@@ -154,11 +154,15 @@ int64_t Network::BufferBytes(const Transformer::Shape& shape) const {
   return arena.Bytes();
 }
 
-void Network::CheckPass(const Batch& batch, const layers::Pass& pass, bool targets) const {
-  if (pass.context.device() != parameters_.device()) {
+void Network::CheckContext(const Context& context) const {
+  if (context.device() != parameters_.device()) {
     Throw(ErrorCode::kInvalidOption, "context", "given one on {}, but the model is on {}",
-          Name(pass.context.device()), Name(parameters_.device()));
+          Name(context.device()), Name(parameters_.device()));
   }
+}
+
+void Network::CheckPass(const Batch& batch, const layers::Pass& pass, bool targets) const {
+  CheckContext(pass.context);
   CheckBatch(batch, config_, targets);
 }
 
@@ -225,8 +229,8 @@ Tensor Network::Hidden(const Batch& batch, int64_t layers, const layers::Pass& p
   return hidden;
 }
 
-std::vector<TallyEntry> Network::Read(const Tally& tally) const {
-  std::vector<TallyEntry> entries = tally.Read();
+std::vector<TallyEntry> Network::Read(const Tally& tally, std::span<float> floats) const {
+  std::vector<TallyEntry> entries = tally.Read(floats);
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
     if (const int64_t rows = entries[static_cast<size_t>(1 + layer)].unusable; rows > 0)
       Throw(ErrorCode::kInvalidData, fmt::format("layers.{}", layer),
@@ -244,12 +248,12 @@ Cache Network::MakeCache() const {
   return body_.MakeCache();
 }
 
-Tensor Network::ForwardLast(const Batch&, const layers::Pass&, Cache&, PassBuffers&) const {
+void Network::ForwardLast(const Batch&, const layers::Pass&, Cache&, PassBuffers&, View) const {
   RefuseToContinue(config_);
 }
 
-Tensor Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Cache& cache,
-                         PassBuffers& buffers) const {
+void Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Cache& cache,
+                       PassBuffers& buffers) const {
   const auto length = static_cast<int64_t>(tokens.size());
   const Batch batch{.batch = 1, .length = length, .tokens = {tokens.begin(), tokens.end()}};
   CheckPass(batch, pass, /*targets=*/false);
@@ -261,7 +265,10 @@ Tensor Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pa
   }
   Prepare({.batch = 1, .length = length}, buffers);
   cache.whole = false;
-  return ForwardLast(batch, pass, cache, buffers);
+  const View floats = pass.tally->Floats();
+  const Shape row{1, config_.vocab};
+  ForwardLast(batch, pass, cache, buffers,
+              View(floats.data(), floats.type(), row, RowMajorStrides(row), floats.device()));
 }
 
 void Network::EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,

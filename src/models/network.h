@@ -73,9 +73,9 @@ class Network {
     return Tally(context, TallyEntries() + more);
   }
   int64_t TallyEntries() const { return 1 + config_.layers; }
-  // Reads what a pass left in its tally; throws kInvalidData if attention of some layer met
-  // unusable rows, naming the first such layer.
-  std::vector<TallyEntry> Read(const Tally& tally) const;
+  // Reads what a pass left in its tally (and in its floats, if they are wanted); throws
+  // kInvalidData if attention of some layer met unusable rows, naming the first such layer.
+  std::vector<TallyEntry> Read(const Tally& tally, std::span<float> floats = {}) const;
 
   // Passes add what they find to their tally.
   void Evaluate(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
@@ -86,7 +86,7 @@ class Network {
   // −log p of each target, in the order of the targets, as f64 on the network's device; language
   // models only.
   Tensor Losses(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
-  // The logits are on the network's device, like those of Continue.
+  // The logits are on the network's device.
   Tensor Logits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
   // Rows after the first `layers` blocks, [batch, length, width]; after all, those of the last
   // norm. On the network's device.
@@ -96,13 +96,16 @@ class Network {
   void EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                            PassBuffers& buffers);
 
-  // MakeCache makes a cache with an empty prefix; Continue appends tokens to it and returns the
-  // logits [vocab] of the next token. Continue leaves `whole` false: the caller reads the tally,
-  // adds the tokens to `tokens` and sets `whole`. Both throw kInvalidOption if the model does not
-  // predict the next token.
+  // MakeCache makes a cache with an empty prefix; Continue appends tokens to it and leaves the
+  // logits of the next token, f32 [vocab], in the floats of the tally. Continue leaves `whole`
+  // false: the caller reads the tally, adds the tokens to `tokens` and sets `whole`. Both throw
+  // kInvalidOption if the model does not predict the next token.
   Cache MakeCache() const;
-  Tensor Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Cache& cache,
-                  PassBuffers& buffers) const;
+  void Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Cache& cache,
+                PassBuffers& buffers) const;
+
+  // Throws kInvalidOption unless passes may run in the context.
+  void CheckContext(const Context& context) const;
 
   // Throws if a batch does not fit the model.
   void Check(const Batch& batch) const;
@@ -134,9 +137,9 @@ class Network {
                                PassBuffers& buffers) = 0;
   virtual Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,
                                PassBuffers& buffers) const = 0;
-  // Logits of the last row of a sequence that follows `cache`.
-  virtual Tensor ForwardLast(const Batch& batch, const layers::Pass& pass, Cache& cache,
-                             PassBuffers& buffers) const;
+  // Logits [1, vocab] of the last row of a sequence that follows `cache`.
+  virtual void ForwardLast(const Batch& batch, const layers::Pass& pass, Cache& cache,
+                           PassBuffers& buffers, View logits) const;
 
   ModelConfig config_;
   NetworkOptions options_;

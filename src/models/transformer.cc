@@ -46,7 +46,7 @@ int64_t Cache::Bytes() const {
 
 Cache Transformer::MakeCache() const {
   Cache cache;
-  for (const Block& block : blocks_) cache.layers.push_back(block.MakeCache());
+  for (const Block& block : blocks_) cache.layers.push_back(block.MakeCache(type_, device_));
   cache.kept.resize(blocks_.size());
   return cache;
 }

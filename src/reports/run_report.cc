@@ -61,7 +61,8 @@ class Page {
                          .data = options.data,
                          .evaluate = options.evaluate,
                          .count = options.count,
-                         .lengths = options.lengths} {}
+                         .lengths = options.lengths,
+                         .placement = options.placement} {}
 
   Report Make() {
     subjects_ = OpenSubjects(subject_options_, context_,
@@ -310,13 +311,15 @@ class Page {
   }
 
   void Speed() {
-    Table table{.title = "Speed",
-                .caption = fmt::format(
-                    "Training: the median of steps of {} × {} tokens; this report uses {} "
-                    "thread(s).",
-                    subjects_[0]->run.config.training.batch,
-                    subjects_[0]->run.config.training.length, context_.threads()),
-                .columns = {"model", "training tokens/s", "training s"}};
+    Table table{
+        .title = "Speed",
+        .caption = fmt::format(
+            "Training: the median of steps of {} × {} tokens; this report uses {}.",
+            subjects_[0]->run.config.training.batch, subjects_[0]->run.config.training.length,
+            context_.device().type == DeviceType::kCpu
+                ? fmt::format("{} thread(s)", context_.threads())
+                : Name(context_.device())),
+        .columns = {"model", "training tokens/s", "training s"}};
     for (const int64_t length : options_.lengths)
       table.columns.push_back(fmt::format("µs per token, L = {}", length));
     if (!options_.lengths.empty())

@@ -9,6 +9,7 @@
 
 #include "core/json_fwd.h"
 #include "favor/context.h"
+#include "favor/model.h"
 #include "reports/report.h"
 
 namespace favor::reports {
@@ -21,6 +22,7 @@ struct RunReportOptions {
   int64_t samples = 3;           // samples per model that can generate
   int64_t sample_tokens = 240;   // most tokens per sample
   std::vector<int64_t> lengths;  // lengths at which the time per token is measured
+  Placement placement;           // of the models; on the device of the context
   std::string command;           // command that makes the report
   std::string repeat;            // commands that make the runs and the report again, one per line
   bool quiet = false;            // no progress on stderr

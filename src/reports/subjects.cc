@@ -69,7 +69,7 @@ std::vector<std::unique_ptr<Subject>> OpenSubjects(
   std::vector<std::unique_ptr<Subject>> subjects;
   for (const std::string& folder : options.folders) {
     train::RunFolder run = train::ReadRunFolder(folder);
-    TrainedModel trained = LoadTrained(folder);
+    TrainedModel trained = LoadTrained(folder, options.placement);
     auto data = OpenDataOf(trained, options.data);
     auto subject = std::make_unique<Subject>(
         Subject{.run = std::move(run), .trained = std::move(trained), .data = std::move(data)});

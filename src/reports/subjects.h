@@ -42,6 +42,7 @@ struct SubjectOptions {
   std::string data;  // data to use instead of each run's own
   int64_t evaluate = 0, count = 0;
   std::vector<int64_t> lengths;  // lengths at which the time per token is measured
+  Placement placement;           // of the models
 };
 
 // Opens and evaluates runs. Runs on the same text with different vocabularies are evaluated on the

@@ -141,7 +141,12 @@ TEST_F(BenchCommand, TimesGeneration) {
   const auto exact = nlohmann::json::parse(std::ifstream(dir_ / "e.json"));
   EXPECT_GT(exact["rows"][1]["state_bytes"].get<int64_t>(),
             10 * exact["rows"][0]["state_bytes"].get<int64_t>());
+  EXPECT_EQ(json["precision"], "f32");
+  EXPECT_TRUE(json["gpu"].is_null());
   ExpectError(run({"--prefixes", "0"}), 2, "--prefixes");
+  ExpectError(run({"--precision", "bf16"}), 1,
+              "precision: given bf16 on cpu, expected f32; bf16 runs on a GPU");
+  if (ListGpus().empty()) ExpectError(run({"--device", "cuda"}), 1, "cuda:0");
 }
 
 }  // namespace

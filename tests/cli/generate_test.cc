@@ -144,6 +144,8 @@ TEST_F(GenerateCommand, RefusesInOneLine) {
       {"--model", run_, "--prompt-file", dir_ / "none"},
       {"--model", run_, "--prompt", "a", "--temperature", "-1"},
       {"--model", run_, "--prompt", "a", "--top-p", "2"},
+      {"--model", run_, "--prompt", "a", "--precision", "bf16"},    // which runs on a GPU
+      {"--model", run_, "--prompt", "a", "--device", "cuda:1023"},  // there is none
       {"--model", run_, "--prompt", "a", "--load-state", dir_ / "junk"},
       {"--model", run_, "--prompt", "a", "--save-state", dir_ / "no/such/folder"},
       {"--model", dir_ / "proteins", "--prompt", "MJ"},

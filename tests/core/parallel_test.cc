@@ -132,5 +132,25 @@ TEST(Tally, HoldsWhatOperationsAdd) {
   EXPECT_EQ(tally.Read()[1].unusable, 0);
 }
 
+TEST(Tally, BringsFloatsAlong) {
+  const Context context;
+  for (const int64_t entries : {1, 3, 8}) {
+    Tally tally(context, entries, 5);
+    const View floats = tally.Floats();
+    ASSERT_EQ(floats.shape(), Shape({5}));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(floats.data()) % 64, 0u);
+    for (int i = 0; i < 5; ++i) floats.Data<float>()[i] = static_cast<float>(i) + 0.5f;
+    tally.At(entries - 1)->unusable = 7;
+    std::vector<float> read(5);
+    const std::vector<TallyEntry> found = tally.Read(read);
+    EXPECT_EQ(found.size(), static_cast<size_t>(entries));
+    EXPECT_EQ(found.back().unusable, 7);
+    EXPECT_EQ(read, (std::vector<float>{0.5f, 1.5f, 2.5f, 3.5f, 4.5f}));
+    tally.Clear();
+    EXPECT_EQ(tally.Read(read).back().unusable, 0);
+    EXPECT_EQ(read[4], 4.5f);
+  }
+}
+
 }  // namespace
 }  // namespace favor

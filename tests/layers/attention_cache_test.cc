@@ -12,6 +12,55 @@
 namespace favor {
 namespace {
 
+// What Join gives is the last rows of all that came before, then the new ones; on every type.
+TEST(Tail, JoinsWhatCameBefore) {
+  const Context context({.threads = 1});
+  constexpr int64_t kMost = 3, kColumns = 2;
+  for (const DataType type : {DataType::kF32, DataType::kBF16}) {
+    const Tensor rows = RandomTensor({20, kColumns}, 1, 1).To(type);
+    const Tensor all = rows.To(DataType::kF64);
+    layers::Tail tail(kMost, kColumns, type);
+    int64_t read = 0;
+    for (const int64_t count : {1, 1, 4, 1, 2, 1, 1, 5}) {
+      const int64_t kept = std::min(kMost, read);
+      ASSERT_EQ(tail.rows(), kept);
+      EXPECT_EQ(tail.Bytes(), kept * kColumns * ItemBytes(type));
+      layers::Tail copy = tail.Clone();
+      for (layers::Tail* each : {&tail, &copy}) {
+        Tensor joined({kept + count, kColumns}, type);
+        each->Join(context, rows.view().Range(0, read, count), joined);
+        const Tensor got = joined.To(DataType::kF64);
+        for (int64_t i = 0; i < (kept + count) * kColumns; ++i)
+          ASSERT_EQ(got.Data<double>()[i], all.Data<double>()[(read - kept) * kColumns + i]);
+      }
+      read += count;
+    }
+    io::Safetensors file;
+    tail.Store("tail", file);
+    EXPECT_EQ(file.Entry("tail", "test").dtype, "F32");
+    layers::Tail loaded(kMost, kColumns, type);
+    loaded.Load("tail", file, read, "test");
+    Tensor joined({kMost + 1, kColumns}, type);
+    loaded.Join(context, rows.view().Range(0, 0, 1), joined);
+    const Tensor got = joined.To(DataType::kF64);
+    for (int64_t i = 0; i < kMost * kColumns; ++i)
+      ASSERT_EQ(got.Data<double>()[i], all.Data<double>()[(read - kMost) * kColumns + i]);
+    EXPECT_THROW(loaded.Load("tail", file, kMost - 1, "test"), Error);
+  }
+}
+
+TEST(Tail, MayHoldNothing) {
+  const Context context({.threads = 1});
+  layers::Tail tail(0, 4);
+  const Tensor rows = RandomTensor({2, 4}, 1, 1);
+  Tensor joined({2, 4});
+  for (int i = 0; i < 2; ++i) {
+    tail.Join(context, rows, joined);
+    EXPECT_EQ(LargestDifference(joined, rows), 0);
+    EXPECT_EQ(tail.Bytes(), 0);
+  }
+}
+
 // Decoding refuses what a call on the whole sequence refuses, and leaves the cache unchanged.
 TEST(AttentionCache, RefusesNumbersOutOfRange) {
   const Context context({.threads = 1});

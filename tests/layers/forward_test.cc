@@ -85,6 +85,28 @@ TEST_F(LayerForward, WavesAreThoseOfThePaper) {
   }
 }
 
+// Tokens one by one, in pieces and from an earlier one again: the waves are those of one table.
+TEST_F(LayerForward, WavesFollowAPrefix) {
+  layers::WaveTable all(6, DataType::kF32), waves(6, DataType::kF32);
+  constexpr int64_t kTokens = 300;
+  Tensor want({kTokens, 6});
+  all.Cover(context_, 0, kTokens);
+  all.AddTo(context_, kTokens, want);
+  const auto expect = [&](int64_t first, int64_t length) {
+    SCOPED_TRACE(std::to_string(length) + " from " + std::to_string(first));
+    Tensor x({length, 6});
+    waves.Cover(context_, first, length);
+    waves.AddTo(context_, length, x);
+    for (int64_t i = 0; i < length * 6; ++i)
+      ASSERT_EQ(x.Data<float>()[i], want.Data<float>()[first * 6 + i]);
+  };
+  for (int64_t token = 0; token < kTokens; ++token) expect(token, 1);
+  for (const int64_t first : {200, 100, 0, 7}) expect(first, 1);
+  for (const int64_t first : {0, 90, 180}) expect(first, 90);
+  expect(60, 10);
+  for (int64_t token = 270; token < kTokens; ++token) expect(token, 1);
+}
+
 // The product of a rotated query and a rotated key depends only on how far apart they are.
 TEST_F(LayerForward, RotationsKnowOnlyDistances) {
   layers::WaveTable waves(8, DataType::kF64);

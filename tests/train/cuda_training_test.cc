@@ -258,16 +258,6 @@ TEST_F(CudaTraining, SaysWhereItDiverged) {
   }
 }
 
-TEST_F(CudaTraining, RefusesWhatDoesNotRunThere) {
-  const Model model(TrainingRun().model, 1, {.device = gpu_->device()});
-  try {
-    const Decoder decoder(model, *gpu_);
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "decoder: given a model on cuda:0, it runs on the cpu only");
-  }
-}
-
 // Needs no GPU.
 TEST(CudaPlacement, PassesInBf16NeedAGpu) {
   try {

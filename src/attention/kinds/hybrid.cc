@@ -33,8 +33,8 @@ class HybridCache : public Cache {
   HybridCache(const CacheShape& shape, int64_t window, AttentionState far)
       : shape_(shape),
         window_(window),
-        keys_(shape.batch, shape.kv_heads, shape.dim),
-        values_(shape.batch, shape.kv_heads, shape.value_dim),
+        keys_(shape, shape.dim),
+        values_(shape, shape.value_dim),
         far_(std::move(far)) {}
 
   std::unique_ptr<Cache> Clone() const override {
@@ -51,8 +51,8 @@ class HybridCache : public Cache {
     if (tally->unusable > 0) return;
     near.before = keys_.tokens();
     near.window = window_;
-    keys_.Append(inputs.k);
-    values_.Append(inputs.v);
+    keys_.Append(inputs.k, context);
+    values_.Append(inputs.v, context);
     near.k = keys_.AsHeads();
     near.v = values_.AsHeads();
     near.key_length = keys_.tokens();

@@ -5,6 +5,7 @@
 #include "attention/linear_call.h"
 #include "attention/state_data.h"
 #include "attention/state_numbers.h"
+#include "attention/token_marks.h"
 #include "features/drawn_features.h"
 #include "kernels/linear_attention.h"
 #include "kernels/linear_attention_backward.h"
@@ -22,10 +23,9 @@ class LinearCache : public Cache {
   void Attend(const AttentionInputs& inputs, const ConstView& log_decay, View out,
               TallyEntry* tally, const Context& context) override {
     State& state = internal::Inside(state_);
-    Tensor decays;
-    if (state.forgets)
-      decays = ExpandLogDecay(log_decay, /*mask=*/{}, state.Problem(inputs.q, inputs.k, inputs.v));
-    state.Continue(inputs, {}, decays.view(), out, tally, context);
+    kernels::AttentionProblem problem = state.Problem(inputs.q, inputs.k, inputs.v);
+    const TokenMarks marks = TokenMarks::OfModel(/*mask=*/{}, log_decay, context, problem);
+    state.Continue(inputs, {}, problem.log_decay, out, tally, context);
     state.end += inputs.k.size(2);
   }
   int64_t Bytes() const override { return state_.Bytes(); }
@@ -34,7 +34,9 @@ class LinearCache : public Cache {
   }
   void Load(const std::string& prefix, const io::Safetensors& file, int64_t tokens,
             const std::string& who) override {
-    LoadPrefix(file, prefix, tokens, who, internal::Inside(state_));
+    AttentionState loaded = state_.To(Device{});
+    LoadPrefix(file, prefix, tokens, who, internal::Inside(loaded));
+    state_ = loaded.To(state_.device());
   }
 
  private:
@@ -110,7 +112,8 @@ class Linear : public Kind {
         AttentionState(*options.plan, {.batch = shape.batch,
                                        .value_dim = shape.value_dim,
                                        .scale = options.scale,
-                                       .forgets = shape.forgets}));
+                                       .forgets = shape.forgets,
+                                       .device = shape.device}));
   }
 };
 

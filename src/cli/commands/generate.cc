@@ -129,12 +129,12 @@ int64_t TokensOfPicture(const Arguments& a, const PictureFiles& pictures, size_t
 
 void Run(const Arguments& a) {
   CheckArguments(a);
-  TrainedModel run = LoadTrained(a.model);
+  const Context context = a.run.Make();
+  const TrainedModel run = LoadTrained(a.model, a.run.ModelPlacement());
   std::optional<PictureFiles> pictures;
   if (!a.png.empty()) pictures.emplace(run, a.png, a.samples);
   CheckOutputs(a, run, pictures);
   const Vocabulary& vocabulary = *run.vocabulary;
-  const Context context = a.run.Make();
   Decoder decoder(run.model, context);
   if (!a.load_state.empty()) decoder.Load(a.load_state);
   const std::vector<int32_t> prompt = PromptTokens(a, run);
@@ -252,6 +252,7 @@ void Declare(Options& options, Arguments& a) {
   options.Path("--load-state", "FILE", a.load_state,
                "Continue from a kept prefix; the prompt follows it");
   a.run.Add(options);
+  a.run.AddPlacement(options);
   options.Flag("--json", a.json, "Print samples and speed as JSON");
   options.Flag("--quiet", a.quiet, "No progress and no speed on stderr");
 }

@@ -46,11 +46,13 @@ void Run(Arguments& a) {
   if (!a.options.data.empty()) a.options.command.append(" --data ").append(Quoted(a.options.data));
   if (!a.options.lengths.empty())
     a.options.command += fmt::format(" --lengths {}", fmt::join(a.options.lengths, ","));
+  a.options.command += a.run.PlacementWords();
   if (a.options.folders.size() > 1) {
     a.options.command.append(" --out ").append(Quoted(a.out));
     a.options.repeat += a.options.command + "\n";
   }
   const Context context = a.run.Make();
+  a.options.placement = a.run.ModelPlacement();
   Json results = Json::object();
   const reports::Report report = reports::MakeRunReport(a.options, context, results);
   io::WriteFileAtomically(a.out, report.ToHtml());
@@ -74,6 +76,7 @@ void Declare(Options& options, Arguments& a) {
   options.Integer("--evaluate", {1, int64_t{1} << 40}, a.options.evaluate,
                   "Targets of the test split to evaluate");
   a.run.AddThreads(options);
+  a.run.AddPlacement(options);
   options.Flag("--json", a.json, "Print the figures as JSON");
   options.Flag("--quiet", a.options.quiet, "No progress on stderr");
 }

@@ -58,14 +58,19 @@ Json ToJson(const TrainResult& result) {
   return json;
 }
 
-// A report that fails is a warning: the run itself is complete. It is made on the CPU.
+// A report that fails is a warning: the run itself is complete. It is made on the device of the
+// run, in f32.
 void WriteReport(const Arguments& a) {
-  const Context context({.threads = static_cast<int>(a.context.threads)});
+  ContextArguments run;
+  run.threads = a.context.threads;
+  run.device = a.context.device;
   try {
+    const Context context = run.Make();
     Json results = Json::object();
     const reports::Report report = reports::MakeRunReport(
         {.folders = {a.out},
-         .command = "favor report " + Quoted(a.out),
+         .placement = run.ModelPlacement(),
+         .command = "favor report " + Quoted(a.out) + run.PlacementWords(),
          .repeat = CommandOf(train::ReadRunFolder(a.out).config, a.out) + "\n",
          .quiet = a.quiet},
         context, results);

@@ -35,15 +35,21 @@ Json ToJson(const benchmarks::GenerateBench& bench) {
                     {"copy_seconds", row.copy_seconds},
                     {"share_of_copy", row.ShareOfCopy()}});
   }
-  return {{"version", FAVOR_VERSION},           {"simd", SimdName()},
-          {"threads", bench.threads},           {"attention", bench.options.model.attention},
-          {"weight_bytes", bench.weight_bytes}, {"rows", rows}};
+  return {{"version", FAVOR_VERSION},
+          {"simd", SimdName()},
+          {"threads", bench.threads},
+          {"gpu", bench.gpu.empty() ? Json() : Json(bench.gpu)},
+          {"precision", Name(bench.options.pass_type)},
+          {"attention", bench.options.model.attention},
+          {"weight_bytes", bench.weight_bytes},
+          {"rows", rows}};
 }
 
 void Run(Arguments& a) {
   CheckFiles("bench generate", {a.json}, {});
   ModelConfig& model = a.options.model;
-  model = a.model.Fresh().model;
+  model = a.model.Fresh(a.run.ModelOmega()).model;
+  a.options.pass_type = a.run.ModelPlacement().pass_type;
   if (model.vocab == 0) model.vocab = kByteVocab;
   if (model.positions == Positions::kLearned && model.max_length == 0)
     model.max_length = std::ranges::max(a.options.prefixes) + a.options.tokens;
@@ -60,6 +66,7 @@ void Declare(Options& options, Arguments& a) {
   options.Integer("--rounds", {1, 1000}, a.options.rounds,
                   "Rounds that are timed; the shortest time counts");
   a.run.AddThreads(options);
+  a.run.AddPlacement(options);
   options.Path("--json", "FILE", a.json, "Write the figures as JSON");
   options.Flag("--quiet", a.options.quiet, "No progress on stderr");
   a.model.AddModel(options);
