@@ -11,6 +11,7 @@
 
 namespace favor::kernels {
 
+// Rows of arrays of tokens are contiguous, but may be apart.
 struct ConvolutionArguments {
   ConstView x;  // [batch·length, columns]
   Sequences sequences;

@@ -27,7 +27,7 @@ struct RotateArguments {
   ConstView waves;
   int64_t first, length;
   bool back = false;  // turn by the negative angle
-  View x;             // [rows, heads·width]
+  View x;             // [rows, heads·width]; rows are contiguous, but may be apart
 };
 
 namespace cpu {  // the double instances of its loops are the reference

@@ -1,6 +1,7 @@
 #include "layers/attention_cache.h"
 
 #include <algorithm>
+#include <array>
 
 #include "attention/kind.h"
 #include "core/error_text.h"
@@ -42,17 +43,17 @@ void Tail::Load(const std::string& name, const io::Safetensors& file, int64_t to
 
 namespace {
 
-int64_t TailRows(const AttentionShape& shape) {
-  return std::max<int64_t>(0, shape.convolution - 1);
-}
+// Of queries, keys and values in files.
+constexpr std::array kTailNames = {".query_tail", ".key_tail", ".value_tail"};
 
 }  // namespace
 
-AttentionCache::AttentionCache(const AttentionShape& shape, DataType type, const Device& device)
-    : query_tail_(shape.ReadsQueriesAndKeys() ? TailRows(shape) : 0, shape.query_columns, type,
-                  device),
-      key_tail_(shape.ReadsQueriesAndKeys() ? TailRows(shape) : 0, shape.key_columns, type, device),
-      value_tail_(TailRows(shape), shape.value_columns, type, device) {
+AttentionCache::AttentionCache(const AttentionShape& shape, DataType type, const Device& device) {
+  const int64_t of_values = std::max<int64_t>(0, shape.convolution - 1),
+                of_others = shape.ReadsQueriesAndKeys() ? of_values : 0;
+  tails_.emplace_back(of_others, shape.query_columns, type, device);
+  tails_.emplace_back(of_others, shape.key_columns, type, device);
+  tails_.emplace_back(of_values, shape.value_columns, type, device);
   for (const HeadGroup& group : shape.groups) {
     parts_.push_back({.group = group,
                       .cache = attention::FindKind(group.options.attention)
@@ -70,10 +71,8 @@ AttentionCache::AttentionCache(const AttentionShape& shape, DataType type, const
   }
 }
 
-AttentionCache::AttentionCache(const AttentionCache& other)
-    : query_tail_(other.query_tail_.Clone()),
-      key_tail_(other.key_tail_.Clone()),
-      value_tail_(other.value_tail_.Clone()) {
+AttentionCache::AttentionCache(const AttentionCache& other) {
+  for (const Tail& tail : other.tails_) tails_.push_back(tail.Clone());
   for (const Part& part : other.parts_)
     parts_.push_back({part.group, part.cache->Clone(), part.prefix});
 }
@@ -90,23 +89,21 @@ void AttentionCache::Attend(const Context& context, const Rows& rows, TallyEntry
 }
 
 int64_t AttentionCache::Bytes() const {
-  int64_t bytes = query_tail_.Bytes() + key_tail_.Bytes() + value_tail_.Bytes();
+  int64_t bytes = 0;
+  for (const Tail& tail : tails_) bytes += tail.Bytes();
   for (const Part& part : parts_) bytes += part.cache->Bytes();
   return bytes;
 }
 
 void AttentionCache::Store(const std::string& name, io::Safetensors& file) const {
-  query_tail_.Store(name + ".query_tail", file);
-  key_tail_.Store(name + ".key_tail", file);
-  value_tail_.Store(name + ".value_tail", file);
+  for (size_t i = 0; i < tails_.size(); ++i) tails_[i].Store(name + kTailNames[i], file);
   for (const Part& part : parts_) part.cache->Store(name + part.prefix, file);
 }
 
 void AttentionCache::Load(const std::string& name, const io::Safetensors& file, int64_t tokens,
                           const std::string& who) {
-  query_tail_.Load(name + ".query_tail", file, tokens, who);
-  key_tail_.Load(name + ".key_tail", file, tokens, who);
-  value_tail_.Load(name + ".value_tail", file, tokens, who);
+  for (size_t i = 0; i < tails_.size(); ++i)
+    tails_[i].Load(name + kTailNames[i], file, tokens, who);
   for (const Part& part : parts_) part.cache->Load(name + part.prefix, file, tokens, who);
 }
 

@@ -50,9 +50,7 @@ class AttentionCache {
   AttentionCache& operator=(AttentionCache&&) = default;
   AttentionCache Clone() const { return AttentionCache(*this); }
 
-  Tail& query_tail() { return query_tail_; }
-  Tail& key_tail() { return key_tail_; }
-  Tail& value_tail() { return value_tail_; }
+  Tail& tail(size_t part) { return tails_[part]; }  // of queries, keys, values
 
   // Rows that follow the prefix, after convolution, rotation and projection.
   struct Rows {
@@ -82,7 +80,7 @@ class AttentionCache {
     std::string prefix;  // begins the names of its tensors: "."; ".<group>." if several
   };
 
-  Tail query_tail_, key_tail_, value_tail_;
+  std::vector<Tail> tails_;
   std::vector<Part> parts_;
 };
 

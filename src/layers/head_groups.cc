@@ -9,11 +9,11 @@ namespace favor::layers {
 
 View HeadGroup::AsHeads(const View& rows, int64_t length, int64_t first, int64_t heads,
                         int64_t dim) {
-  const int64_t columns = rows.size(1);
+  const int64_t row = rows.stride(0);
   return {rows.Range(1, first, heads * dim).data(),
           rows.type(),
           {rows.size(0) / length, heads, length, dim},
-          {length * columns, dim, columns, 1},
+          {length * row, dim, row, 1},
           rows.device()};
 }
 

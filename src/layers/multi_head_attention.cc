@@ -1,6 +1,7 @@
 #include "layers/multi_head_attention.h"
 
-#include <algorithm>
+#include <array>
+#include <numeric>
 
 #include "attention/attend.h"
 #include "core/device_work.h"
@@ -8,13 +9,33 @@
 #include "kernels/copy.h"
 
 namespace favor::layers {
+namespace {
+
+std::vector<Convolution> ConvolutionsOf(ParameterSet& parameters, const std::string& name,
+                                        const AttentionShape& shape) {
+  std::vector<Convolution> convolutions;
+  if (shape.convolution == 0) return convolutions;
+  const auto add = [&](const char* part, int64_t columns) {
+    convolutions.emplace_back(parameters, name + part, shape.convolution, columns,
+                              shape.groups[0].options.causal);
+  };
+  add(".query_convolution", shape.query_columns);
+  add(".key_convolution", shape.key_columns);
+  add(".value_convolution", shape.value_columns);
+  return convolutions;
+}
+
+}  // namespace
 
 MultiHeadAttention::MultiHeadAttention(ParameterSet& parameters, const std::string& name,
                                        const AttentionShape& shape, double output_gain)
     : shape_(shape),
-      query_(MakeProjection(parameters, name + ".query", shape.query_columns)),
-      key_(MakeProjection(parameters, name + ".key", shape.key_columns)),
-      value_(MakeProjection(parameters, name + ".value", shape.value_columns)),
+      projection_(parameters,
+                  {{name + ".query", shape.query_columns},
+                   {name + ".key", shape.key_columns},
+                   {name + ".value", shape.value_columns}},
+                  shape.width),
+      convolutions_(ConvolutionsOf(parameters, name, shape)),
       output_(parameters, name + ".output", shape.output_columns, shape.width, output_gain) {
   for (size_t i = 0; i < shape_.groups.size(); ++i) {
     const HeadGroup& group = shape_.groups[i];
@@ -32,45 +53,48 @@ MultiHeadAttention::MultiHeadAttention(ParameterSet& parameters, const std::stri
                    shape_.memories);
 }
 
-MultiHeadAttention::Projection MultiHeadAttention::MakeProjection(ParameterSet& parameters,
-                                                                  const std::string& name,
-                                                                  int64_t columns) {
-  Projection projection{.linear = Linear(parameters, name, shape_.width, columns),
-                        .convolution = {}};
-  if (shape_.convolution > 0)
-    projection.convolution.emplace(parameters, name + "_convolution", shape_.convolution, columns,
-                                   shape_.groups[0].options.causal);
-  return projection;
+void MultiHeadAttention::Project(const Context& context, const Rows& rows, ConstView x,
+                                 const Activations& a) const {
+  const bool convolves = !convolutions_.empty();
+  projection_.Forward(context, x, Read(convolves ? a.projected : a.rows), FirstPart());
+  if (!convolves) return;
+  if (rows.cache != nullptr) return Convolve(context, *rows.cache, a);
+  for (size_t part = FirstPart(); part < kParts; ++part) {
+    convolutions_[part].Forward(context, rows.sequences, a.projected.part[part], a.rows.part[part]);
+  }
 }
 
-void MultiHeadAttention::Projection::Forward(const Context& context, const Sequences& sequences,
-                                             ConstView x, View projected, View y) const {
-  if (!convolution) return linear.Forward(context, x, y);
-  linear.Forward(context, x, projected);
-  convolution->Forward(context, sequences, projected, y);
+void MultiHeadAttention::Convolve(const Context& context, AttentionCache& cache,
+                                  const Activations& a) const {
+  for (size_t part = FirstPart(); part < kParts; ++part) {
+    Tail& tail = cache.tail(part);
+    const View &projected = a.projected.part[part], &to = a.rows.part[part];
+    const int64_t before = tail.rows(), rows = to.size(0), length = before + rows;
+    const WorkArray joined(context, {length, to.size(1)}, to.type()),
+        convolved(context, {length, to.size(1)}, to.type());
+    tail.Join(context, projected, joined.view());
+    convolutions_[part].Forward(context, {.batch = 1, .length = length, .mask = {}}, joined.view(),
+                                convolved.view());
+    kernels::Copy({.from = convolved.view().Range(0, before, rows), .to = to}, context);
+  }
 }
 
-void MultiHeadAttention::Projection::Continue(const Context& context, ConstView x, View projected,
-                                              Tail& tail, View y) const {
-  if (!convolution) return linear.Forward(context, x, y);
-  linear.Forward(context, x, projected);
-  const int64_t before = tail.rows(), rows = y.size(0), length = before + rows;
-  const WorkArray joined(context, {length, y.size(1)}, y.type()),
-      convolved(context, {length, y.size(1)}, y.type());
-  tail.Join(context, projected, joined.view());
-  convolution->Forward(context, {.batch = 1, .length = length, .mask = {}}, joined.view(),
-                       convolved.view());
-  kernels::Copy({.from = convolved.view().Range(0, before, rows), .to = y}, context);
+void MultiHeadAttention::ProjectBackward(const Context& context, const Rows& rows, ConstView x,
+                                         const Activations& a, const Workspace& w, View grad_x) {
+  const bool convolves = !convolutions_.empty();
+  for (size_t part = FirstPart(); part < kParts && convolves; ++part) {
+    convolutions_[part].Backward(context, rows.sequences, a.projected.part[part],
+                                 w.grad_rows.part[part], w.grad_projected.part[part]);
+  }
+  projection_.Backward(context, x, Read(convolves ? w.grad_projected : w.grad_rows), grad_x,
+                       FirstPart());
 }
 
-void MultiHeadAttention::Projection::Backward(const Context& context, const Sequences& sequences,
-                                              ConstView x, ConstView projected, View grad_y,
-                                              View workspace, View grad_x, bool add) {
-  if (!convolution) return linear.Backward(context, x, grad_y, grad_x, add);
-  const View grad_projected(workspace.data(), workspace.type(), grad_y.shape(),
-                            RowMajorStrides(grad_y.shape()), workspace.device());
-  convolution->Backward(context, sequences, projected, grad_y, grad_projected);
-  linear.Backward(context, x, grad_projected, grad_x, add);
+void MultiHeadAttention::Rotate(const Context& context, const Rows& rows, bool back,
+                                const Columns& columns) const {
+  if (rows.rotary == nullptr || !shape_.ReadsQueriesAndKeys()) return;
+  rows.rotary->Rotate(context, rows.sequences.length, back,
+                      columns.all.Range(1, 0, shape_.query_columns + shape_.key_columns));
 }
 
 void MultiHeadAttention::Redraw(uint64_t seed, uint64_t redraw) {
@@ -84,16 +108,27 @@ void MultiHeadAttention::Redraw(uint64_t seed, uint64_t redraw) {
   }
 }
 
-MultiHeadAttention::Activations MultiHeadAttention::Reserve(Arena& arena, int64_t tokens) const {
-  Activations a{.q = arena.Take({tokens, shape_.query_columns}),
-                .k = arena.Take({tokens, shape_.key_columns}),
-                .v = arena.Take({tokens, shape_.value_columns}),
-                .attended = arena.Take({tokens, shape_.output_columns})};
-  if (shape_.convolution > 0) {
-    a.projected_q = arena.Take({tokens, shape_.query_columns});
-    a.projected_k = arena.Take({tokens, shape_.key_columns});
-    a.projected_v = arena.Take({tokens, shape_.value_columns});
+MultiHeadAttention::Columns MultiHeadAttention::ReserveColumns(Arena& arena, int64_t tokens) const {
+  const std::array counts = {shape_.query_columns, shape_.key_columns, shape_.value_columns};
+  Columns columns{
+      .all = arena.Take({tokens, std::accumulate(counts.begin(), counts.end(), int64_t{0})})};
+  int64_t first = 0;
+  for (size_t part = 0; part < kParts; ++part) {
+    columns.part[part] = columns.all.Range(1, first, counts[part]);
+    first += counts[part];
   }
+  return columns;
+}
+
+View MultiHeadAttention::Read(const Columns& columns) const {
+  const int64_t unread = FirstPart() == kQueries ? 0 : shape_.query_columns + shape_.key_columns;
+  return columns.all.Range(1, unread, columns.all.size(1) - unread);
+}
+
+MultiHeadAttention::Activations MultiHeadAttention::Reserve(Arena& arena, int64_t tokens) const {
+  Activations a{.rows = ReserveColumns(arena, tokens),
+                .attended = arena.Take({tokens, shape_.output_columns})};
+  if (!convolutions_.empty()) a.projected = ReserveColumns(arena, tokens);
   if (shape_.query_feature_columns > 0) {
     a.query_features = arena.Take({tokens, shape_.query_feature_columns});
     a.key_features = arena.Take({tokens, shape_.key_feature_columns});
@@ -106,17 +141,8 @@ MultiHeadAttention::Workspace MultiHeadAttention::ReserveWorkspace(Arena& arena,
                                                                    bool training) const {
   if (!training) return {};
   Workspace w{.grad_attended = arena.Take({tokens, shape_.output_columns}),
-              .grad_q = arena.Take({tokens, shape_.query_columns}),
-              .grad_k = arena.Take({tokens, shape_.key_columns}),
-              .grad_v = arena.Take({tokens, shape_.value_columns}),
-              .grad_convolved = {},
-              .grad_query_features = {},
-              .grad_key_features = {},
-              .decay = {}};
-  if (shape_.convolution > 0) {
-    w.grad_convolved = arena.Take(
-        {tokens, std::max({shape_.query_columns, shape_.key_columns, shape_.value_columns})});
-  }
+              .grad_rows = ReserveColumns(arena, tokens)};
+  if (!convolutions_.empty()) w.grad_projected = ReserveColumns(arena, tokens);
   if (shape_.query_feature_columns > 0) {
     w.grad_query_features = arena.Take({tokens, shape_.query_feature_columns});
     w.grad_key_features = arena.Take({tokens, shape_.key_feature_columns});
@@ -144,42 +170,30 @@ attention::Call MultiHeadAttention::CallOf(const HeadGroup& group, const Rows& r
                                            const Activations& a, const Context& context) const {
   AttentionOptions options = group.options;
   options.key_mask = rows.sequences.mask;
-  options.reference = a.q.type() == DataType::kF64;
+  const auto& [q, k, v] = a.rows.part;
+  options.reference = q.type() == DataType::kF64;
   const int64_t length = rows.sequences.length;
   if (group.Forgets())
     options.log_decay = group.Decays(decay_->ByHead(a.decay.log_decay, rows.sequences));
-  return attention::CheckCall(
-      {group.SeenQueries(a.q, a.query_features, length),
-       group.SeenKeys(a.k, a.key_features, length), group.Values(a.v, length)},
-      options, context, attention::MarksFrom::kModel);
+  return attention::CheckCall({group.SeenQueries(q, a.query_features, length),
+                               group.SeenKeys(k, a.key_features, length), group.Values(v, length)},
+                              options, context, attention::MarksFrom::kModel);
 }
 
 void MultiHeadAttention::Forward(const Context& context, const Rows& rows, ConstView x,
                                  Activations& a, bool training, TallyEntry* tally,
                                  const kernels::MatmulEpilogue& then, View y) const {
   const Sequences& sequences = rows.sequences;
-  const bool reads = shape_.ReadsQueriesAndKeys();
-  if (rows.cache == nullptr) {
-    if (reads) query_.Forward(context, sequences, x, a.projected_q, a.q);
-    if (reads) key_.Forward(context, sequences, x, a.projected_k, a.k);
-    value_.Forward(context, sequences, x, a.projected_v, a.v);
-  } else {
-    if (reads) query_.Continue(context, x, a.projected_q, rows.cache->query_tail(), a.q);
-    if (reads) key_.Continue(context, x, a.projected_k, rows.cache->key_tail(), a.k);
-    value_.Continue(context, x, a.projected_v, rows.cache->value_tail(), a.v);
-  }
-  if (reads && rows.rotary != nullptr) {
-    rows.rotary->Rotate(context, sequences.length, /*back=*/false, a.q);
-    rows.rotary->Rotate(context, sequences.length, /*back=*/false, a.k);
-  }
+  Project(context, rows, x, a);
+  Rotate(context, rows, /*back=*/false, a.rows);
   ProjectHeads(context, a);
   if (decay_) decay_->Forward(context, sequences, x, a.decay, tally);
   if (rows.cache != nullptr) {
     rows.cache->Attend(
         context,
-        {.q = a.q,
-         .k = a.k,
-         .v = a.v,
+        {.q = a.rows.part[kQueries],
+         .k = a.rows.part[kKeys],
+         .v = a.rows.part[kValues],
          .query_features = a.query_features,
          .key_features = a.key_features,
          .log_decay = decay_ ? decay_->ByHead(a.decay.log_decay, sequences) : ConstView()},
@@ -206,6 +220,7 @@ void MultiHeadAttention::Backward(const Context& context, const Rows& rows, Cons
   const Sequences& sequences = rows.sequences;
   const int64_t length = sequences.length;
   const bool reads = shape_.ReadsQueriesAndKeys();
+  const auto& [grad_q, grad_k, grad_v] = w.grad_rows.part;
   output_.Backward(context, a.attended, grad_y, w.grad_attended);
   for (size_t i = 0; i < shape_.groups.size(); ++i) {
     const HeadGroup& group = shape_.groups[i];
@@ -213,25 +228,17 @@ void MultiHeadAttention::Backward(const Context& context, const Rows& rows, Cons
         CallOf(group, rows, a, context), a.traces[i],
         {.out = group.Outputs(a.attended, length),
          .grad_out = group.Outputs(w.grad_attended, length),
-         .grad_q = reads ? group.SeenQueries(w.grad_q, w.grad_query_features, length) : View(),
-         .grad_k = reads ? group.SeenKeys(w.grad_k, w.grad_key_features, length) : View(),
-         .grad_v = group.Values(w.grad_v, length),
+         .grad_q = reads ? group.SeenQueries(grad_q, w.grad_query_features, length) : View(),
+         .grad_k = reads ? group.SeenKeys(grad_k, w.grad_key_features, length) : View(),
+         .grad_v = group.Values(grad_v, length),
          .grad_log_decay = group.Forgets()
                                ? group.Decays(decay_->ByHead(w.decay.grad_log_decay, sequences))
                                : View()},
         tally, context);
   }
   ProjectHeadsBackward(context, a, w);
-  if (reads && rows.rotary != nullptr) {
-    rows.rotary->Rotate(context, sequences.length, /*back=*/true, w.grad_q);
-    rows.rotary->Rotate(context, sequences.length, /*back=*/true, w.grad_k);
-  }
-  const View workspace = w.grad_convolved;
-  if (reads) {
-    query_.Backward(context, sequences, x, a.projected_q, w.grad_q, workspace, grad_x, false);
-    key_.Backward(context, sequences, x, a.projected_k, w.grad_k, workspace, grad_x, true);
-  }
-  value_.Backward(context, sequences, x, a.projected_v, w.grad_v, workspace, grad_x, reads);
+  Rotate(context, rows, /*back=*/true, w.grad_rows);
+  ProjectBackward(context, rows, x, a, w, grad_x);
   if (decay_) decay_->Backward(context, sequences, x, a.decay, w.decay, grad_x);
 }
 
@@ -239,9 +246,9 @@ void MultiHeadAttention::ProjectHeads(const Context& context, const Activations&
   for (size_t i = 0; i < features_.size(); ++i) {
     if (!features_[i]) continue;
     const HeadGroup& group = shape_.groups[i];
-    features_[i]->queries.Forward(context, group.QueryColumns(a.q),
+    features_[i]->queries.Forward(context, group.QueryColumns(a.rows.part[kQueries]),
                                   group.QueryFeatureColumns(a.query_features));
-    features_[i]->keys.Forward(context, group.KeyColumns(a.k),
+    features_[i]->keys.Forward(context, group.KeyColumns(a.rows.part[kKeys]),
                                group.KeyFeatureColumns(a.key_features));
   }
 }
@@ -251,12 +258,12 @@ void MultiHeadAttention::ProjectHeadsBackward(const Context& context, const Acti
   for (size_t i = 0; i < features_.size(); ++i) {
     if (!features_[i]) continue;
     const HeadGroup& group = shape_.groups[i];
-    features_[i]->queries.Backward(context, group.QueryColumns(a.q),
+    features_[i]->queries.Backward(context, group.QueryColumns(a.rows.part[kQueries]),
                                    group.QueryFeatureColumns(w.grad_query_features),
-                                   group.QueryColumns(w.grad_q));
-    features_[i]->keys.Backward(context, group.KeyColumns(a.k),
+                                   group.QueryColumns(w.grad_rows.part[kQueries]));
+    features_[i]->keys.Backward(context, group.KeyColumns(a.rows.part[kKeys]),
                                 group.KeyFeatureColumns(w.grad_key_features),
-                                group.KeyColumns(w.grad_k));
+                                group.KeyColumns(w.grad_rows.part[kKeys]));
   }
 }
 

@@ -3,6 +3,7 @@
 #ifndef FAVOR_LAYERS_MULTI_HEAD_ATTENTION_H_
 #define FAVOR_LAYERS_MULTI_HEAD_ATTENTION_H_
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "layers/head_decay.h"
 #include "layers/head_features.h"
 #include "layers/head_groups.h"
+#include "layers/joint_linear.h"
 #include "layers/linear.h"
 #include "layers/positions.h"
 
@@ -31,18 +33,24 @@ class MultiHeadAttention {
   // features.
   void Redraw(uint64_t seed, uint64_t redraw);
 
+  // Queries, keys and values side by side.
+  enum Part : size_t { kQueries, kKeys, kValues, kParts };
+  struct Columns {
+    View all;                       // [tokens, columns of all parts]
+    std::array<View, kParts> part;  // its columns of each
+  };
   struct Activations {
-    View q, k, v, attended;                      // [tokens, columns]; q and k after rotation
-    View projected_q, projected_k, projected_v;  // before convolution; without one: q, k, v
-    View query_features, key_features;           // of groups whose heads are projected
-    HeadDecay::Activations decay;                // of heads that forget
-    std::vector<attention::Trace> traces;        // one for each group of heads
+    Columns projected;                     // before convolution; empty without one
+    Columns rows;                          // queries and keys after rotation
+    View attended;                         // [tokens, columns]
+    View query_features, key_features;     // of groups whose heads are projected
+    HeadDecay::Activations decay;          // of heads that forget
+    std::vector<attention::Trace> traces;  // one for each group of heads
   };
   Activations Reserve(Arena& arena, int64_t tokens) const;
   struct Workspace {
-    View grad_attended, grad_q, grad_k, grad_v;
-    View grad_convolved;  // [tokens, most columns]: a gradient before it goes back through a
-                          // convolution
+    View grad_attended;
+    Columns grad_rows, grad_projected;
     View grad_query_features, grad_key_features;
     HeadDecay::Workspace decay;
   };
@@ -72,19 +80,19 @@ class MultiHeadAttention {
   }
 
  private:
-  // Makes one of queries, keys and values: the layer, and the convolution after it.
-  struct Projection {
-    Linear linear;
-    std::optional<Convolution> convolution;
+  // Parts that attention reads.
+  Part FirstPart() const { return shape_.ReadsQueriesAndKeys() ? kQueries : kValues; }
+  Columns ReserveColumns(Arena& arena, int64_t tokens) const;
+  // The columns of the parts that attention reads.
+  View Read(const Columns& columns) const;
 
-    void Forward(const Context& context, const Sequences& sequences, ConstView x, View projected,
-                 View y) const;
-    // Forward for rows that follow those in `tail`, which then becomes the tail of these rows.
-    void Continue(const Context& context, ConstView x, View projected, Tail& tail, View y) const;
-    void Backward(const Context& context, const Sequences& sequences, ConstView x,
-                  ConstView projected, View grad_y, View workspace, View grad_x, bool add);
-  };
-  Projection MakeProjection(ParameterSet& parameters, const std::string& name, int64_t columns);
+  // Fills a.rows, up to rotation; Convolve does so for rows that follow those in the cache, whose
+  // tails then become those of these rows.
+  void Project(const Context& context, const Rows& rows, ConstView x, const Activations& a) const;
+  void Convolve(const Context& context, AttentionCache& cache, const Activations& a) const;
+  void ProjectBackward(const Context& context, const Rows& rows, ConstView x, const Activations& a,
+                       const Workspace& w, View grad_x);
+  void Rotate(const Context& context, const Rows& rows, bool back, const Columns& columns) const;
 
   // Both for groups whose heads are projected, one after the other.
   void ProjectHeads(const Context& context, const Activations& a) const;
@@ -99,7 +107,8 @@ class MultiHeadAttention {
   };
 
   AttentionShape shape_;
-  Projection query_, key_, value_;
+  JointLinear projection_;
+  std::vector<Convolution> convolutions_;               // one for each part, or none
   std::vector<std::optional<GroupFeatures>> features_;  // one for each group
   std::optional<HeadDecay> decay_;                      // if some heads forget
   Linear output_;

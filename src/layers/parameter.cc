@@ -15,22 +15,23 @@ View PartOf(const View& array, const Parameter& parameter) {
   return {first, array.type(), parameter.shape, RowMajorStrides(parameter.shape), array.device()};
 }
 
-// Elements between aligned positions: such that parameters are aligned both in the values and in
-// their copy for passes.
-int64_t ParameterSet::Alignment() const {
-  return 64 / std::min(ItemBytes(type()), ItemBytes(pass_type()));
+// The next position that is aligned both in the values and in their copy for passes.
+int64_t ParameterSet::Aligned(int64_t elements) const {
+  const int64_t alignment = 64 / std::min(ItemBytes(type()), ItemBytes(pass_type()));
+  return (elements + alignment - 1) / alignment * alignment;
 }
 
 Parameter& ParameterSet::Add(const std::string& name, const Shape& shape, const Initial& initial,
-                             bool decays) {
+                             bool decays, Place place) {
   if (!values_.empty())
     Throw(ErrorCode::kInvalidOption, "parameters", "given '{}' when the others have their memory",
           name);
+  const int64_t begin = place == Place::kBehind ? elements_ : Aligned(elements_);
   all_.push_back(std::make_unique<Parameter>(
-      Parameter{.name = name, .shape = shape, .decays = decays, .begin = elements_}));
+      Parameter{.name = name, .shape = shape, .decays = decays, .begin = begin}));
   initial_.push_back(initial);
   count_ += shape.Elements();
-  elements_ += (shape.Elements() + Alignment() - 1) / Alignment() * Alignment();
+  elements_ = begin + shape.Elements();
   return *all_.back();
 }
 
@@ -53,6 +54,7 @@ Tensor ParameterSet::FirstValues() const {
 }
 
 void ParameterSet::Allocate() {
+  elements_ = Aligned(elements_);
   if (options_.shapes_only) return;
   values_ = FirstValues();
   if (pass_type() != type()) pass_values_ = values_.To(pass_type()).To(device());

@@ -35,6 +35,9 @@ struct Parameter {
   bool Adds() { return !std::exchange(is_stale, false); }
 };
 
+// Where a parameter begins: at a multiple of 64 bytes, or right behind the one before.
+enum class Place : uint8_t { kAligned, kBehind };
+
 // How first values are drawn; or the values themselves.
 struct Initial {
   double mean = 0, deviation = 0;
@@ -60,8 +63,9 @@ class ParameterSet {
   explicit ParameterSet(const Options& options) : options_(options) {}
 
   // Adds a parameter; only before Allocate.
-  Parameter& Add(const std::string& name, const Shape& shape, const Initial& initial, bool decays);
-  // Allocates and initialises all that was added. Each parameter starts at a multiple of 64 bytes.
+  Parameter& Add(const std::string& name, const Shape& shape, const Initial& initial, bool decays,
+                 Place place = Place::kAligned);
+  // Allocates and initialises all that was added.
   void Allocate();
 
   DataType type() const { return options_.type; }
@@ -90,7 +94,7 @@ class ParameterSet {
 
  private:
   void MakeSegments(const std::function<bool(const std::string& name)>& frozen);
-  int64_t Alignment() const;  // elements
+  int64_t Aligned(int64_t elements) const;
   Tensor FirstValues() const;
 
   Options options_;

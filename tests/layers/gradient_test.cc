@@ -1,6 +1,7 @@
 // Every layer: gradients with respect to inputs and parameters against central differences in
 // double.
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include "layers/dropout.h"
 #include "layers/embedding.h"
 #include "layers/feed_forward.h"
+#include "layers/joint_linear.h"
 #include "layers/layer_norm.h"
 #include "layers/linear.h"
 #include "layers/multi_head_attention.h"
@@ -57,6 +59,60 @@ TEST_F(LayerGradients, Linear) {
   Tensor twice = grad_x.Clone();
   layer.Backward(context_, x, weights, twice, /*add=*/true);
   EXPECT_NEAR(twice.Data<double>()[3], 2 * grad_x.Data<double>()[3], 1e-12);
+}
+
+// Sizes that leave gaps between parameters that do not follow each other.
+const std::vector<layers::JointLinear::Part> kParts = {{"a", 3}, {"b", 7}, {"c", 2}};
+
+TEST_F(LayerGradients, JointLinear) {
+  for (const size_t first : {0, 1, 2}) {
+    const int64_t columns = std::array{12, 9, 2}[first];
+    parameters_ = ParameterSet({.seed = 3, .type = DataType::kF64});
+    layers::LayerNorm(parameters_, "before", 5, {});  // so that they do not begin at 0
+    layers::JointLinear layer(parameters_, kParts, 5);
+    layers::LayerNorm(parameters_, "behind", 5, {});
+    Shake();
+    Tensor x = RandomDoubles({6, 5}, "x"), weights = RandomDoubles({6, columns}, "w");
+    Tensor y({6, columns}, DataType::kF64), grad_x({6, 5}, DataType::kF64);
+    const auto loss = [&] {
+      layer.Forward(context_, x, y, first);
+      return WeightedSum(weights, y);
+    };
+    layer.Backward(context_, x, weights, grad_x, first);
+    ExpectGradient("x", x, grad_x, loss);
+    ExpectParameterGradients(loss);  // of unread parts 0
+  }
+}
+
+// Each part has the parameters of a Linear of its name, and its columns are what that computes.
+TEST_F(LayerGradients, JointLinearIsSeveralLinears) {
+  layers::JointLinear layer(parameters_, kParts, 5);
+  parameters_.Allocate();
+  const Tensor x = RandomDoubles({6, 5}, "x");
+  Tensor y({6, 12}, DataType::kF64);
+  const auto set = [](double* values, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) values[i] = 0.5 * static_cast<double>(i + count);
+  };
+  for (const auto& parameter : parameters_.all()) {
+    if (parameter->name.ends_with("bias"))
+      set(parameter->value.Data<double>(), parameter->shape[0]);
+  }
+  layer.Forward(context_, x, y);
+  int64_t column = 0;
+  for (const auto& [name, columns] : kParts) {
+    ParameterSet own({.seed = 3, .type = DataType::kF64});
+    layers::Linear linear(own, name, 5, columns);
+    own.Allocate();
+    set(linear.bias().value.Data<double>(), columns);
+    Tensor want({6, columns}, DataType::kF64);
+    linear.Forward(context_, x, want);
+    for (int64_t row = 0; row < 6; ++row) {
+      for (int64_t j = 0; j < columns; ++j)
+        EXPECT_NEAR(y.Data<double>()[row * 12 + column + j], want.Data<double>()[row * columns + j],
+                    1e-12);
+    }
+    column += columns;
+  }
 }
 
 TEST_F(LayerGradients, LayerNorm) {
@@ -294,7 +350,7 @@ TEST_F(AttentionGradients, HeadsForgetByThemselves) {
                           const double* matrix = nullptr, int64_t to = 0) {
     Tensor result({5, matrix == nullptr ? count : to}, DataType::kF64);
     for (int64_t i = 0; i < 5; ++i) {
-      const double* row = rows.Data<double>() + (batch * 5 + i) * rows.size(1) + first;
+      const double* row = rows.Data<double>() + (batch * 5 + i) * rows.stride(0) + first;
       for (int64_t j = 0; j < result.shape()[1]; ++j) {
         double value = matrix == nullptr ? row[j] : 0;
         for (int64_t c = 0; c < count && matrix != nullptr; ++c)
@@ -337,9 +393,10 @@ TEST_F(AttentionGradients, HeadsForgetByThemselves) {
         query = parameter(group + ".query_features.weight") + head.own * head.features * 4;
         key = parameter(group + ".key_features.weight");
       }
-      const Tensor want = Attend(columns(a.q, batch, head.q, head.dim, query, head.features),
-                                 columns(a.k, batch, head.k, head.dim, key, head.features),
-                                 columns(a.v, batch, head.v, head.value_dim), options, context_);
+      const Tensor want =
+          Attend(columns(a.rows.part[0], batch, head.q, head.dim, query, head.features),
+                 columns(a.rows.part[1], batch, head.k, head.dim, key, head.features),
+                 columns(a.rows.part[2], batch, head.v, head.value_dim), options, context_);
       const Tensor got = columns(a.attended, batch, head.out, head.value_dim);
       for (int64_t i = 0; i < 5 * head.value_dim; ++i)
         EXPECT_NEAR(got.Data<double>()[i], want.Data<double>()[i], 1e-12) << head.out;
@@ -359,7 +416,7 @@ TEST_F(AttentionGradients, GroupsOfHeadsAttendByThemselves) {
     for (int64_t i = 0; i < 5; ++i) {
       for (int64_t j = 0; j < count; ++j) {
         copy.Data<double>()[i * count + j] =
-            rows.Data<double>()[(batch * 5 + i) * rows.size(1) + first + j];
+            rows.Data<double>()[(batch * 5 + i) * rows.stride(0) + first + j];
       }
     }
     return copy;
@@ -382,8 +439,9 @@ TEST_F(AttentionGradients, GroupsOfHeadsAttendByThemselves) {
         options.plan = FeaturePlan::Draw(options.features, 1, 2,
                                          RandomStream(5, "omega of groups").Bits(1), 0);
       const Tensor want =
-          Attend(columns(a.q, batch, head.q, head.dim), columns(a.k, batch, head.k, head.dim),
-                 columns(a.v, batch, head.v, head.value_dim), options, context_);
+          Attend(columns(a.rows.part[0], batch, head.q, head.dim),
+                 columns(a.rows.part[1], batch, head.k, head.dim),
+                 columns(a.rows.part[2], batch, head.v, head.value_dim), options, context_);
       const Tensor got = columns(a.attended, batch, head.out, head.value_dim);
       for (int64_t i = 0; i < 5 * head.value_dim; ++i)
         EXPECT_NEAR(got.Data<double>()[i], want.Data<double>()[i], 1e-12) << head.out;

@@ -20,12 +20,13 @@ void Convolution(const ConvolutionArguments& a, const Context& context) {
     const int64_t taps = a.weight.size(0), columns = a.y.size(1), length = a.sequences.length;
     ParallelForBlocks(context, a.y.size(0), RowsOfTask(columns), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        T* to = a.y.Data<T>() + row * columns;
+        T* to = a.y.Data<T>() + row * a.y.stride(0);
         std::fill_n(to, columns, T{0});
         for (int64_t tap = 0; tap < taps; ++tap) {
           const int64_t from = row % length - tap + a.ahead, source = row - tap + a.ahead;
           if (from < 0 || from >= length || !Exists(a.sequences, source)) continue;
-          const T *w = a.weight.Data<T>() + tap * columns, *in = a.x.Data<T>() + source * columns;
+          const T *w = a.weight.Data<T>() + tap * columns,
+                  *in = a.x.Data<T>() + source * a.x.stride(0);
           for (int64_t j = 0; j < columns; ++j) to[j] += w[j] * in[j];
         }
       }
@@ -45,15 +46,15 @@ void ConvolutionBackward(const ConvolutionGradients& a, const Context& context) 
         [&](int64_t begin, int64_t end) {
           Sums grad_w = zero;
           for (int64_t row = begin; row < end; ++row) {
-            T* to = a.grad_x.Data<T>() + row * columns;
+            T* to = a.grad_x.Data<T>() + row * a.grad_x.stride(0);
             std::fill_n(to, columns, T{0});
             if (!Exists(a.sequences, row)) continue;
-            const T* in = a.x.Data<T>() + row * columns;
+            const T* in = a.x.Data<T>() + row * a.x.stride(0);
             for (int64_t tap = 0; tap < taps; ++tap) {
               const int64_t at = row % length + tap - a.ahead;
               if (at < 0 || at >= length) continue;
               const T *w = a.weight.Data<T>() + tap * columns,
-                      *grad = a.grad_y.Data<T>() + (row + tap - a.ahead) * columns;
+                      *grad = a.grad_y.Data<T>() + (row + tap - a.ahead) * a.grad_y.stride(0);
               double* sum = grad_w.data() + tap * columns;
               for (int64_t j = 0; j < columns; ++j) {
                 to[j] += w[j] * grad[j];

@@ -53,7 +53,7 @@ void Rotate(const RotateArguments& a, const Context& context) {
       for (int64_t row = begin; row < end; ++row) {
         const T* waves = a.waves.Data<T>() + (a.first + row % a.length) * width;
         for (int64_t head = 0; head < columns; head += width) {
-          T *low = a.x.Data<T>() + row * columns + head, *high = low + half;
+          T *low = a.x.Data<T>() + row * a.x.stride(0) + head, *high = low + half;
           for (int64_t i = 0; i < half; ++i) {
             const T cosine = waves[2 * i], sine = a.back ? -waves[2 * i + 1] : waves[2 * i + 1];
             const T from_low = low[i], from_high = high[i];

@@ -3,6 +3,7 @@
 #include "kernels/convolution.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/cuda/parts/add_parts.cuh"
 #include "kernels/cuda/parts/launch.cuh"
@@ -24,6 +25,7 @@ struct Filter {
   const float* mask;
   bool masks_y;  // y of padding is 0; if false, x of padding does not exist
   int64_t batch, length, columns;
+  int64_t x_stride, y_stride;  // of rows
   T* y;
 };
 
@@ -36,7 +38,7 @@ __global__ void __launch_bounds__(kElementThreads) FilterKernel(const Filter<T> 
     const float* mask = a.mask == nullptr ? nullptr : a.mask + begin;
     const auto is_padding = [&](int64_t row) { return mask != nullptr && mask[row] == 0; };
     for (int64_t column = threadIdx.x * kCount; column < a.columns; column += blockDim.x * kCount) {
-      const T* x = a.x + begin * a.columns + column;
+      const T* x = a.x + begin * a.x_stride + column;
       float sums[kRows][kCount] = {};
       for (int64_t tap = 0; tap < a.taps; ++tap) {
         float weight[kCount];
@@ -46,7 +48,7 @@ __global__ void __launch_bounds__(kElementThreads) FilterKernel(const Filter<T> 
           const int64_t from = t + r + a.first + a.direction * tap;
           if (from < 0 || from >= a.length || (!a.masks_y && is_padding(from))) continue;
           float in[kCount];
-          LoadFloats(x + from * a.columns, in);
+          LoadFloats(x + from * a.x_stride, in);
 #pragma unroll
           for (int c = 0; c < kCount; ++c) sums[r][c] += weight[c] * in[c];
         }
@@ -57,7 +59,7 @@ __global__ void __launch_bounds__(kElementThreads) FilterKernel(const Filter<T> 
         const bool is_zero = a.masks_y && is_padding(t + r);
 #pragma unroll
         for (int c = 0; c < kCount; ++c) sums[r][c] = is_zero ? 0.0f : sums[r][c];
-        StoreFloats(sums[r], a.y + (begin + t + r) * a.columns + column);
+        StoreFloats(sums[r], a.y + (begin + t + r) * a.y_stride + column);
       }
     }
   });
@@ -70,8 +72,9 @@ struct Gradients {
   int64_t first_tap, taps, ahead;
   const float* mask;
   int64_t rows, length, columns;
-  T* grad_x;     // may be null
-  float* parts;  // [blocks along rows, taps, columns]
+  int64_t x_stride, grad_y_stride, grad_x_stride;  // of rows
+  T* grad_x;                                       // may be null
+  float* parts;                                    // [blocks along rows, taps, columns]
 };
 
 template <class T, int kCount>
@@ -91,17 +94,16 @@ __global__ void __launch_bounds__(kElementThreads, 2) GradientKernel(const Gradi
   }
   int64_t t = Divide(begin, a.length).rest;
   for (int64_t row = begin; row < end; ++row) {
-    const int64_t here = row * a.columns + column;
     float grad_x[kCount] = {};
     if (a.mask == nullptr || a.mask[row] != 0) {
       float in[kCount];
-      LoadFloats(a.x + here, in);
+      LoadFloats(a.x + row * a.x_stride + column, in);
 #pragma unroll
       for (int tap = 0; tap < kTaps; ++tap) {
         const int64_t after = a.first_tap + tap - a.ahead;  // of the row of y that reads this row
         if (tap >= a.taps || t + after < 0 || t + after >= a.length) continue;
         float grad[kCount];
-        LoadFloats(a.grad_y + here + after * a.columns, grad);
+        LoadFloats(a.grad_y + (row + after) * a.grad_y_stride + column, grad);
 #pragma unroll
         for (int c = 0; c < kCount; ++c) {
           grad_x[c] += weights[tap][c] * grad[c];
@@ -109,7 +111,7 @@ __global__ void __launch_bounds__(kElementThreads, 2) GradientKernel(const Gradi
         }
       }
     }
-    if (a.grad_x != nullptr) StoreFloats(grad_x, a.grad_x + here);
+    if (a.grad_x != nullptr) StoreFloats(grad_x, a.grad_x + row * a.grad_x_stride + column);
     if (++t == a.length) t = 0;
   }
   const unsigned tile_columns = blockDim.x * kCount;
@@ -133,7 +135,8 @@ __global__ void __launch_bounds__(kElementThreads, 2) GradientKernel(const Gradi
 template <class T>
 void Apply(const Filter<T>& filter, cudaStream_t stream) {
   if (filter.batch * filter.length == 0 || filter.columns == 0) return;
-  WithRowPackets<T>(filter.columns, {filter.x, filter.weight, filter.y}, [&](auto count) {
+  const int64_t width = std::gcd(filter.columns, std::gcd(filter.x_stride, filter.y_stride));
+  WithRowPackets<T>(width, {filter.x, filter.weight, filter.y}, [&](auto count) {
     constexpr int kCount = decltype(count)::kValue;
     const dim3 block = BlockOverRows(filter.columns / kCount);
     const int64_t groups = filter.batch * ((filter.length + kRows - 1) / kRows);
@@ -146,7 +149,9 @@ template <class T>
 void AddGradients(Gradients<T> a, float* grad_weight, const Context& context) {
   if (a.rows == 0 || a.columns == 0 || a.taps == 0) return;
   const cudaStream_t stream = StreamOf(context);
-  WithRowPackets<T>(a.columns, {a.x, a.weight, a.grad_y, a.grad_x}, [&](auto count) {
+  const int64_t strides = std::gcd(a.x_stride, std::gcd(a.grad_y_stride, a.grad_x_stride)),
+                width = std::gcd(a.columns, strides);
+  WithRowPackets<T>(width, {a.x, a.weight, a.grad_y, a.grad_x}, [&](auto count) {
     constexpr int kCount = decltype(count)::kValue;
     const dim3 block = BlockOverRows(a.columns / kCount);
     const dim3 grid(BlocksFor(a.rows, block.y * kRowsOfPart),
@@ -179,6 +184,8 @@ void Convolution(const ConvolutionArguments& a, const Context& context) {
               .batch = a.sequences.batch,
               .length = a.sequences.length,
               .columns = a.y.size(1),
+              .x_stride = a.x.stride(0),
+              .y_stride = a.y.stride(0),
               .y = ElementsOf<T>(a.y)},
              StreamOf(context));
   });
@@ -197,6 +204,9 @@ void ConvolutionBackward(const ConvolutionGradients& a, const Context& context) 
                            .rows = a.grad_x.size(0),
                            .length = a.sequences.length,
                            .columns = a.grad_x.size(1),
+                           .x_stride = a.x.stride(0),
+                           .grad_y_stride = a.grad_y.stride(0),
+                           .grad_x_stride = a.grad_x.stride(0),
                            .grad_x = ElementsOf<T>(a.grad_x)};
     float* grad_weight = a.grad_weight.Data<float>();
     if (taps <= kTaps) return AddGradients(gradients, grad_weight, context);
@@ -210,6 +220,8 @@ void ConvolutionBackward(const ConvolutionGradients& a, const Context& context) 
               .batch = a.sequences.batch,
               .length = gradients.length,
               .columns = gradients.columns,
+              .x_stride = gradients.grad_y_stride,
+              .y_stride = gradients.grad_x_stride,
               .y = gradients.grad_x},
              StreamOf(context));
     gradients.grad_x = nullptr;

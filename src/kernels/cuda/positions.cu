@@ -58,14 +58,15 @@ __global__ void __launch_bounds__(kElementThreads)
 // Each item is kPacket neighbouring pairs of a head.
 template <int kPacket, class Wave, class T>
 __global__ void __launch_bounds__(kElementThreads)
-    RotateKernel(const RowWaves<Wave> a, float sign, int64_t rows, int64_t columns, T* x) {
+    RotateKernel(const RowWaves<Wave> a, float sign, int64_t rows, int64_t columns, int64_t stride,
+                 T* x) {
   const auto items_of_head = static_cast<uint32_t>(a.half / kPacket);
   ForEachRow(rows, [&](int64_t row) {
     const Wave* waves = a.Of(row);
     ForEachItem(columns / (2 * kPacket), [&](int64_t item) {
       const uint32_t head = static_cast<uint32_t>(item) / items_of_head;
       const int64_t pair = (item - int64_t{head} * items_of_head) * kPacket;
-      T *low = x + row * columns + head * 2 * a.half + pair, *high = low + a.half;
+      T *low = x + row * stride + head * 2 * a.half + pair, *high = low + a.half;
       float from_low[kPacket], from_high[kPacket], wave[2 * kPacket];
       LoadFloats(low, from_low);
       LoadFloats(high, from_high);
@@ -142,13 +143,14 @@ void Rotate(const RotateArguments& a, const Context& context) {
                                .length = a.length,
                                .half = a.waves.size(1)};
     T* x = ElementsOf<T>(a.x);
-    const int64_t rows = a.x.size(0), columns = a.x.size(1);
+    const int64_t rows = a.x.size(0), columns = a.x.size(1), stride = a.x.stride(0);
     if (rows * columns == 0) return;
-    const bool aligned = waves.half % kFullPacket<T> == 0 && AreAligned(16, {waves.waves, x});
+    const bool aligned = waves.half % kFullPacket<T> == 0 && stride % kFullPacket<T> == 0 &&
+                         AreAligned(16, {waves.waves, x});
     WithPackets<T>(aligned, [&](auto packet) {
       const dim3 block = BlockOverRows(columns / (2 * packet.kValue));
       RotateKernel<packet.kValue><<<BlocksFor(rows, block.y), block, 0, StreamOf(context)>>>(
-          waves, a.back ? -1.0f : 1.0f, rows, columns, x);
+          waves, a.back ? -1.0f : 1.0f, rows, columns, stride, x);
     });
     Check(kRotation);
   });
