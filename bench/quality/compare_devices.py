@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Whether training on a GPU is that of the CPU, and whether it repeats: the checks of docs/training.md ("On a GPU").
 
     bench/quality/large_data.py FOLDER          # the data, from Debian packages

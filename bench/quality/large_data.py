@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Makes the data of measure_large.py and compare_devices.py from Debian packages.
 
     bench/quality/large_data.py FOLDER [--records N] [--threads N]

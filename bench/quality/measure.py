@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Trains the models of docs/training.md ("When is linear attention as good as softmax?") and prints its tables.
 
     bench/quality/measure.py build/release/favor FOLDER [--only text,proteins,recall,listops] [--jobs N] [--threads N]

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Trains models of 10.7 M parameters on proteins and on text, and prints the tables of docs/training.md ("On a GPU").
 
     bench/quality/large_data.py FOLDER          # the data, from Debian packages
@@ -60,6 +61,10 @@ def measure(runs, name, kind, seed, others):
     return keep(result, found)
 
 
+def headline(found):
+    return f"loss {found['test']['loss']:.4f} on the test split, {found['seconds']:.1f} s, {found['tokens_per_second']:,.0f} tokens/s"
+
+
 def table(name, figures):
     """One row per kind. Differences from exact attention are taken seed by seed."""
     group = GROUPS[name]
@@ -95,7 +100,7 @@ def main():
     runs = Runs(str(pathlib.Path(a.favor).resolve()), pathlib.Path(a.folder), f"--device {a.device}")
     groups, kinds = a.only.split(","), a.kinds.split(",")
     measured = do_all(1, {(name, kind, seed): functools.partial(measure, runs, name, kind, seed, a.others)
-                          for seed in range(1, a.seeds + 1) for name in groups for kind in kinds}, a.minutes)
+                          for seed in range(1, a.seeds + 1) for name in groups for kind in kinds}, a.minutes, say=headline)
     for name in groups:
         figures = {}
         for (group, kind, seed), figure in measured.items():
