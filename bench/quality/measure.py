@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Trains the models of docs/training.md ("When is linear attention as good as softmax?") and prints its tables.
 
     bench/quality/measure.py build/release/favor FOLDER [--only text,proteins,recall,listops] [--jobs N] [--threads N]
@@ -8,17 +9,14 @@ mmseqs2-examples. All runs with two jobs of one thread each take about four hour
 measured at the end, one model at a time: leave the machine alone then.
 """
 import argparse
-import concurrent.futures
+import functools
 import json
-import math
 import pathlib
-import statistics
 import subprocess
-import sys
-import typing
+
+from runs import TRAINED, Group, Runs, call, do_all, keep, model_of, shown
 
 PROTEINS = "/usr/share/doc/mmseqs2/example-data/DB.fasta.gz"
-TRAINED = "--paper --dropout 0 --redraw 0 --learning-rate 2e-3 --eval-batches 0"
 
 EXACT, IDENTITY = "--attention exact", "--attention identity"
 POSITIVE, RELU = "--map positive --features 64", "--map relu --features 64"
@@ -35,17 +33,6 @@ def mixed(heads):
 def recall(pairs):
     """As many tokens and questions for each number of pairs: noise takes the place of those that are not there."""
     return f"task:recall,pairs={pairs},symbols=128,questions=128,distance={2 * (128 - pairs)}"
-
-
-class Group(typing.NamedTuple):
-    """Models that differ in their attention alone, trained on the same data and evaluated in the same ways."""
-    data: str
-    model: str  # options of all its models
-    positions: str  # of those whose own options do not say
-    training: str  # other options of favor train
-    kinds: dict  # name: (options, number of seeds)
-    field: str  # of the JSON of favor eval
-    evaluations: dict  # name: (what it measures, options of favor eval)
 
 
 GROUPS = {
@@ -96,55 +83,25 @@ GROUPS = {
 }
 
 
-def model_of(group, kind):
-    """Options of one model."""
-    own = group.kinds[kind][0]
-    positions = "" if "--positions" in own else f" --positions {group.positions}"
-    return f"{group.model} {own}{positions}"
-
-
-def call(command, folder, log):
-    """What the command prints; it must succeed."""
-    with open(log, "a", encoding="utf-8") as out:
-        done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=out, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command[:3])} ended with {done.returncode}, see {log}")
-    return done.stdout
-
-
-def keep(path, value):
-    """Written whole or not at all."""
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(value), encoding="utf-8")
-    part.rename(path)
-    return value
-
-
-def measure(favor, folder, name, kind, seed, threads):
+def measure(runs, name, kind, seed):
     """Trains one model unless that is done, and returns what favor eval says of it: {evaluation: figure}."""
     group = GROUPS[name]
     run = f"{name}-{list(group.kinds).index(kind)}-{seed}"
-    result, log = folder / f"{run}.figures.json", folder / f"{run}.log"
+    result = runs.folder / f"{run}.figures.json"
     if result.exists():
         return json.loads(result.read_text(encoding="utf-8"))
-    if (folder / run).exists():
-        train = ["--out", run, "--resume"]
-    else:
-        options = f"{model_of(group, kind)} {group.training}"
-        train = ["--data", group.data, "--out", run, "--seed", str(seed), *options.split()]
-    call([favor, "train", *train, "--threads", str(threads), "--quiet"], folder, log)
-    return keep(result, {
-        evaluation: json.loads(call([favor, "eval", "--model", run, *options.split(), "--threads", str(threads), "--json",
-                                     "--quiet"], folder, log))[group.field]
-        for evaluation, (_, options) in group.evaluations.items()})
+    options = f"{model_of(group, kind)} {group.training}"
+    runs.train(run, ["--data", group.data, "--seed", str(seed), *options.split()])
+    return keep(result, {evaluation: runs.evaluate(run, options)[group.field]
+                         for evaluation, (_, options) in group.evaluations.items()})
 
 
-def cost(favor, folder, name, kind, threads):
+def cost(runs, name, kind):
     """Parameters, time of training at the run's shape and, of decoders, time of generation and bytes of a state after 256
     tokens."""
-    group = GROUPS[name]
+    group, folder = GROUPS[name], runs.folder
     run = f"{name}-{list(group.kinds).index(kind)}"
-    result, log = folder / f"{run}.cost.json", folder / f"{run}.log"
+    result = folder / f"{run}.cost.json"
     if result.exists():
         return json.loads(result.read_text(encoding="utf-8"))
     config = json.loads((folder / f"{run}-1" / "config.json").read_text(encoding="utf-8"))
@@ -152,30 +109,19 @@ def cost(favor, folder, name, kind, threads):
 
     def bench(what, *options):
         written = folder / f"{run}.bench.json"
-        call([favor, "bench", what, *model_of(group, kind).split(), *options,
+        call([runs.favor, "bench", what, *model_of(group, kind).split(), *options,
               "--causal" if model["causal"] else "--no-causal", "--vocab", str(model["vocab"]), "--classes",
-              str(model["classes"]), "--threads", str(threads), "--quiet", "--json", written.name], folder, log)
+              str(model["classes"]), *runs.place.split(), "--quiet", "--json", written.name], folder, runs.log(run))
         row = json.loads(written.read_text(encoding="utf-8"))["rows"][0]
         written.unlink()
         return row
 
-    parameters = json.loads(call([favor, "inspect", "model", "--model", f"{run}-1", "--json"], folder, log))["parameters"]
     step = bench("train", "--lengths", str(training["length"]), "--batch", str(training["batch"]), "--dropout", "0")
-    found = {"parameters": parameters, "training": 1e6 / step["tokens_per_second"]}
+    found = {"parameters": runs.inspect(f"{run}-1")["parameters"], "training": 1e6 / step["tokens_per_second"]}
     if model["causal"]:
         generation = bench("generate", "--prefixes", "256")
         found |= {"state": generation["state_bytes"], "generation": 1e6 / generation["tokens_per_second"]}
     return keep(result, found)
-
-
-def error_of(values):
-    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
-
-
-def shown(values, digits):
-    text = f"{statistics.mean(values):.{digits}f}"
-    error = error_of(values)
-    return text if error is None else f"{text} ± {error:.{digits}f} ({', '.join(f'{v:.{digits}f}' for v in values)})"
 
 
 def table(name, figures, costs):
@@ -223,24 +169,16 @@ def main():
     groups = a.only.split(",")
     if "text" in groups:
         write_text(folder)
-    figures = {name: {kind: {} for kind in GROUPS[name].kinds} for name in groups}
-    with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
-        jobs = {}
-        for name in groups:
-            for seed in range(1, a.seeds + 1):
-                for kind, (_, seeds) in GROUPS[name].kinds.items():
-                    if seed <= seeds:
-                        jobs[pool.submit(measure, favor, folder, name, kind, seed, a.threads)] = (name, kind, seed)
-        try:
-            for job in concurrent.futures.as_completed(jobs):
-                name, kind, seed = jobs[job]
-                figures[name][kind][seed] = job.result()
-                print(f"{name}, {kind}, seed {seed}: {job.result()}", file=sys.stderr)
-        except BaseException:  # Ctrl-C, or a run that failed: those that have begun end as the signal tells them
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+    runs = Runs(favor, folder, f"--threads {a.threads}")
+    measured = do_all(a.jobs, {(name, kind, seed): functools.partial(measure, runs, name, kind, seed)
+                               for name in groups for seed in range(1, a.seeds + 1)
+                               for kind, (_, seeds) in GROUPS[name].kinds.items() if seed <= seeds})
     for name in groups:
-        table(name, figures[name], {kind: cost(favor, folder, name, kind, a.threads) for kind in GROUPS[name].kinds})
+        figures = {kind: {} for kind in GROUPS[name].kinds}
+        for (group, kind, seed), figure in measured.items():
+            if group == name:
+                figures[kind][seed] = figure
+        table(name, figures, {kind: cost(runs, name, kind) for kind in GROUPS[name].kinds})
 
 
 if __name__ == "__main__":
