@@ -31,38 +31,45 @@ std::vector<int32_t> Noise(int64_t first, int64_t count, int64_t vocab) {
 // Times a copy of bytes: by all threads, or within a GPU.
 class CopiedBytes {
  public:
-  CopiedBytes(const Context& context, int64_t bytes)
-      : context_(context),
-        bytes_(bytes),
-        from_(AllocateOn(context.device(), bytes)),
-        to_(AllocateOn(context.device(), bytes)) {
+  CopiedBytes(const Context& context, int64_t bytes) : context_(context), bytes_(bytes) {
     if (context.device().type == DeviceType::kCuda) {
-      watch_.emplace(context);
+      there_.emplace(context, bytes);
     } else {
-      std::memset(from_.get(), 1, static_cast<size_t>(bytes));  // pages of its own
+      from_.assign(static_cast<size_t>(bytes), 1);
+      to_.resize(from_.size());
     }
     Seconds();  // warms
   }
 
   double Seconds() {
-    if (!watch_) return LeastSeconds(1, [&] { CopyByThreads(); });
-    watch_->Start();
-    QueueCopy(to_.get(), from_.get(), bytes_, context_);
-    return watch_->Seconds();
+    if (!there_) return LeastSeconds(1, [&] { CopyByThreads(); });
+    there_->watch.Start();
+    QueueCopy(there_->to.get(), there_->from.get(), bytes_, context_);
+    return there_->watch.Seconds();
   }
 
  private:
+  struct OnGpu {
+    OnGpu(const Context& context, int64_t bytes)
+        : from(AllocateOn(context.device(), bytes)),
+          to(AllocateOn(context.device(), bytes)),
+          watch(context) {}
+
+    internal::Memory from, to;
+    DeviceStopwatch watch;
+  };
+
   void CopyByThreads() {
     constexpr int64_t kPiece = 1 << 20;
     ParallelForBlocks(context_, bytes_, kPiece, [&](int64_t begin, int64_t end) {
-      std::memcpy(to_.get() + begin, from_.get() + begin, static_cast<size_t>(end - begin));
+      std::memcpy(to_.data() + begin, from_.data() + begin, static_cast<size_t>(end - begin));
     });
   }
 
   const Context& context_;
   int64_t bytes_;
-  internal::Memory from_, to_;
-  std::optional<DeviceStopwatch> watch_;
+  std::vector<char> from_, to_;
+  std::optional<OnGpu> there_;
 };
 
 }  // namespace

@@ -138,7 +138,7 @@ TEST_F(CudaDecoder, LogitsAreThoseOfTheCpuInPiecesOfAnySize) {
     const Model here(config, kSeed), there = OnGpu(config);
     Decoder expected(here, cpu_);
     const auto want = Read(expected, tokens, 1);
-    for (const size_t piece : {1, 3, 67, 150}) {
+    for (const size_t piece : {size_t{1}, size_t{3}, size_t{67}, size_t{150}}) {
       Decoder decoder(there, *gpu_);
       const auto got = Read(decoder, tokens, piece);
       EXPECT_EQ(decoder.tokens(), kLength);
