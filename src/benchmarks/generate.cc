@@ -45,6 +45,7 @@ class CopiedBytes {
     if (!there_) return LeastSeconds(1, [&] { CopyByThreads(); });
     there_->watch.Start();
     QueueCopy(there_->to.get(), there_->from.get(), bytes_, context_);
+    there_->watch.Stop();
     return there_->watch.Seconds();
   }
 

@@ -9,7 +9,8 @@
 namespace favor {
 namespace {
 
-void AddConvolution(std::vector<OperationCase>& cases) {
+// `apart`: rows of x, y and their gradients are columns of wider arrays, at different places.
+void AddConvolution(std::vector<OperationCase>& cases, bool apart) {
   struct Convolved {
     int64_t batch, length, columns, taps, ahead;
     bool masked;
@@ -18,72 +19,101 @@ void AddConvolution(std::vector<OperationCase>& cases) {
                                {3, 4, 19, 3, 1, true},
                                {2, 5, 8, 7, 3, false},
                                {3, 210, 33, 4, 0, true},
-                               {2, 300, 70, 4, 2, false}}) {
+                               {2, 300, 70, 4, 2, false},
+                               {2, 40, 64, 4, 0, true}}) {
     const int64_t batch = one.batch, length = one.length, columns = one.columns, taps = one.taps,
                   ahead = one.ahead;
     const bool masked = one.masked;
     const int64_t rows = batch * length;
     const std::string size = Named(masked ? " masked" : "", rows, columns) + " taps " +
-                             std::to_string(taps) + " ahead " + std::to_string(ahead);
+                             std::to_string(taps) + " ahead " + std::to_string(ahead) +
+                             (apart ? " apart" : "");
+    // Columns before the rows, and in all.
+    struct Around {
+      int64_t before, all;
+    };
+    const auto around = [=](int64_t before, int64_t more) {
+      return apart ? Around{before, columns + more} : Around{0, columns};
+    };
+    const Around of_x = around(8, 24), of_y = around(16, 16), of_grad_y = around(0, 8),
+                 of_grad_x = around(24, 40);
     const auto sequences = [=](OperationRun& r) {
       return kernels::Sequences{
           .batch = batch, .length = length, .mask = masked ? ConstView(r["mask"]) : ConstView()};
     };
+    const auto part = [=](const View& array, const Around& place) {
+      return array.Range(1, place.before, columns);
+    };
     const auto forward = [=](OperationRun& r) {
-      kernels::Convolution({.x = r["x"],
+      kernels::Convolution({.x = part(r["x"], of_x),
                             .sequences = sequences(r),
                             .weight = r["weight"],
                             .ahead = ahead,
-                            .y = r["y"]},
+                            .y = part(r["y"], of_y)},
                            r.context);
     };
-    // Tap i of token t reads the token t − i + ahead, which must exist.
+    // Calls visit(row of y, tap, row of x, column). Tap i of token t reads the token t − i + ahead,
+    // which must exist.
     const auto each_tap = [=](const Hand& h, const auto& visit) {
       for (int64_t row = 0; row < rows; ++row) {
         for (int64_t tap = 0; tap < taps; ++tap) {
           const int64_t t = row % length - tap + ahead, source = row / length * length + t;
           if (t < 0 || t >= length || (masked && h["mask"][At(source)] == 0)) continue;
-          for (int64_t j = 0; j < columns; ++j)
-            visit(row * columns + j, tap * columns + j, source * columns + j);
+          for (int64_t j = 0; j < columns; ++j) visit(row, tap, source, j);
         }
       }
     };
+    const auto at = [](const Around& place, int64_t row, int64_t column) {
+      return At(row * place.all + place.before + column);
+    };
+    // Sums of 0 in the rows; what lies around them stays.
+    const auto zeros = [=](const Numbers& before, const Around& place) {
+      std::vector<Sum> sums(before.size());
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] = {before[i], 0};
+      for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t j = 0; j < columns; ++j) sums[at(place, row, j)] = {};
+      }
+      return sums;
+    };
     OperationCase c("convolution" + size);
-    c.Array("x", {rows, columns}).Array("weight", {taps, columns}).Array("y", {rows, columns});
+    c.Array("x", {rows, of_x.all}).Array("weight", {taps, columns}).Array("y", {rows, of_y.all});
     c.Mask(batch, length).Output("y", static_cast<double>(taps + 1));
     c.run = forward;
     c.by_hand = [=](Hand& h) {
-      std::vector<Sum> y(At(rows * columns));
-      each_tap(h, [&](int64_t to, int64_t weight, int64_t from) {
-        y[At(to)] += h["weight"][At(weight)] * h["x"][At(from)];
+      std::vector<Sum> y = zeros(h["y"], of_y);
+      each_tap(h, [&](int64_t row, int64_t tap, int64_t source, int64_t j) {
+        y[at(of_y, row, j)] += h["weight"][At(tap * columns + j)] * h["x"][at(of_x, source, j)];
       });
       h.results["y"] = y;
     };
     cases.push_back(c);
 
     OperationCase b("convolution backward" + size);
-    b.Array("x", {rows, columns}).Array("weight", {taps, columns}).Array("y", {rows, columns});
-    b.Array("grad_y", {rows, columns}).Array("grad_x", {rows, columns});
+    b.Array("x", {rows, of_x.all}).Array("weight", {taps, columns}).Array("y", {rows, of_y.all});
+    b.Array("grad_y", {rows, of_grad_y.all}).Array("grad_x", {rows, of_grad_x.all});
     b.Array("grad_weight", {taps, columns}).Mask(batch, length).KeepF32({"grad_weight"});
     b.Output("grad_x", static_cast<double>(taps + 1)).Output("grad_weight", 3);
-    b.Gradient("grad_x", "x").Gradient("grad_weight", "weight");
-    b.forward = forward;
+    if (!apart) {
+      b.Gradient("grad_x", "x").Gradient("grad_weight", "weight");
+      b.forward = forward;
+    }
     b.run = [=](OperationRun& r) {
-      kernels::ConvolutionBackward({.x = r["x"],
+      kernels::ConvolutionBackward({.x = part(r["x"], of_x),
                                     .sequences = sequences(r),
                                     .weight = r["weight"],
                                     .ahead = ahead,
-                                    .grad_y = r["grad_y"],
-                                    .grad_x = r["grad_x"],
+                                    .grad_y = part(r["grad_y"], of_grad_y),
+                                    .grad_x = part(r["grad_x"], of_grad_x),
                                     .grad_weight = r["grad_weight"]},
                                    r.context);
     };
     b.by_hand = [=](Hand& h) {
-      std::vector<Sum> grad_x(At(rows * columns)), &grad_weight = h.results["grad_weight"];
-      each_tap(h, [&](int64_t to, int64_t weight, int64_t from) {
-        const double grad = h["grad_y"][At(to)];
-        grad_x[At(from)] += h["weight"][At(weight)] * grad;
-        grad_weight[At(weight)] += h["x"][At(from)] * grad;
+      std::vector<Sum> grad_x = zeros(h["grad_x"], of_grad_x),
+                       &grad_weight = h.results["grad_weight"];
+      each_tap(h, [&](int64_t row, int64_t tap, int64_t source, int64_t j) {
+        const double grad = h["grad_y"][at(of_grad_y, row, j)];
+        grad_x[at(of_grad_x, source, j)] += h["weight"][At(tap * columns + j)] * grad;
+        grad_weight[At(tap * columns + j)] += h["x"][at(of_x, source, j)] * grad;
       });
       h.results["grad_x"] = grad_x;
     };
@@ -296,7 +326,7 @@ void AddActivation(std::vector<OperationCase>& cases) {
 
 std::vector<OperationCase> LayerCases() {
   std::vector<OperationCase> cases;
-  AddConvolution(cases);
+  for (const bool apart : {false, true}) AddConvolution(cases, apart);
   AddLayerNorm(cases);
   AddActivation(cases);
   return cases;

@@ -101,22 +101,39 @@ void AddWavesAdded(std::vector<OperationCase>& cases, int64_t rows, int64_t leng
   cases.push_back(c);
 }
 
+// Rows are columns before … before + heads·width of an array with `more` columns more.
+struct RowsWithin {
+  int64_t before, more;
+};
+
 void AddRotation(std::vector<OperationCase>& cases, int64_t rows, int64_t length, int64_t heads,
-                 int64_t width, bool wide, bool back) {
+                 int64_t width, const RowsWithin& within, bool wide, bool back) {
+  const auto [before, more] = within;
+  const int64_t columns = heads * width, stride = columns + more;
   OperationCase c(Named(std::string(wide ? "f32 " : "") + (back ? "rotation back" : "rotation"),
-                        rows, heads * width));
-  c.Array("waves", {length + 2, width / 2, 2}).Array("x", {rows, heads * width}).Output("x", 2);
+                        rows, columns) +
+                  (more > 0 ? " of " + std::to_string(stride) : ""));
+  c.Array("waves", {length + 2, width / 2, 2}).Array("x", {rows, stride}).Output("x", 2);
   if (wide) c.KeepF32({"waves"});
-  c.run = [=](OperationRun& r) {
-    kernels::Rotate({.waves = r["waves"], .first = 2, .length = length, .back = back, .x = r["x"]},
+  c.run = [=, before = before](OperationRun& r) {
+    kernels::Rotate({.waves = r["waves"],
+                     .first = 2,
+                     .length = length,
+                     .back = back,
+                     .x = r["x"].Range(1, before, columns)},
                     r.context);
   };
-  c.by_hand = [=](Hand& h) {
-    for (int64_t i = 0; i < rows * heads * width; ++i) {
-      const int64_t column = i % width, half = width / 2, pair = column % half;
-      const double* wave = &h["waves"][At((2 + i / (heads * width) % length) * width + 2 * pair)];
+  c.by_hand = [=, before = before](Hand& h) {
+    for (int64_t i = 0; i < rows * stride; ++i) {
+      const int64_t column = i % stride - before;
+      if (column < 0 || column >= columns) {  // stays
+        h.Put("x", i, {h["x"][At(i)], 0});
+        continue;
+      }
+      const int64_t half = width / 2, pair = column % half;
+      const double* wave = &h["waves"][At((2 + i / stride % length) * width + 2 * pair)];
       const double sine = back ? -wave[1] : wave[1];
-      const bool low = column < half;
+      const bool low = column % width < half;
       Sum sum;
       sum += wave[0] * h["x"][At(i)];
       sum += (low ? -sine : sine) * h["x"][At(low ? i + half : i - half)];
@@ -155,8 +172,10 @@ void AddPositions(std::vector<OperationCase>& cases) {
        {Heads{1, 1, 1, 2}, {10, 5, 3, 6}, {12, 4, 3, 16}, {130, 65, 4, 64}, {660, 33, 2, 22}}) {
     for (const bool wide : {false, true}) {
       AddWavesAdded(cases, one.rows, one.length, one.width, wide);
-      for (const bool back : {false, true})
-        AddRotation(cases, one.rows, one.length, one.heads, one.width, wide, back);
+      for (const bool back : {false, true}) {
+        for (const RowsWithin& within : {RowsWithin{0, 0}, {3, 5}, {16, 48}})
+          AddRotation(cases, one.rows, one.length, one.heads, one.width, within, wide, back);
+      }
     }
   }
 }
