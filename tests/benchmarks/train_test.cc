@@ -75,14 +75,16 @@ TEST(TrainBench, ListsTheOperationsOfAStep) {
       {.model = SmallModel(), .lengths = {32}, .batch = 2, .rounds = 1, .quiet = true}, context);
   const TrainMeasurement& row = bench.rows[0];
   double seconds = 0;
-  int64_t query_and_output_weights = 0;
+  int64_t outputs = 0, others = 0;  // gradients of weights from 64 tokens
   for (const OperationTime& operation : row.operations) {
     seconds += operation.seconds;
-    if (operation.detail == "8 × 64 × 8") query_and_output_weights += operation.calls;
+    if (operation.detail == "8 × 64 × 8") outputs += operation.calls;
+    if (operation.detail == "16 × 64 × 8") others += operation.calls;
   }
   EXPECT_LT(seconds, row.timed_seconds);
   EXPECT_GT(seconds, 0.2 * row.timed_seconds);
-  EXPECT_EQ(query_and_output_weights, 2 * 3);  // of three layers, from 64 tokens
+  EXPECT_EQ(outputs, 3);  // one in each layer
+  EXPECT_EQ(others, 3);   // of queries, keys and values
   EXPECT_TRUE(std::ranges::is_sorted(row.operations, std::greater(), &OperationTime::seconds));
 }
 

@@ -72,7 +72,7 @@ TEST(OperationTimes, DescribeProducts) {
 }
 
 // Times of a GPU are those of its work, not of its launches.
-TEST(OperationTimes, OfAGpuAreThoseOfItsWork) {
+TEST(CudaOperationTimes, AreThoseOfItsWork) {
   if (ListGpus().empty()) GTEST_SKIP() << "no GPU";
   const Context context({.device = {DeviceType::kCuda, 0}});
   constexpr int64_t kBytes = int64_t{1} << 30;
