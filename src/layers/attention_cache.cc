@@ -1,16 +1,25 @@
 #include "layers/attention_cache.h"
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "attention/kind.h"
+#include "core/device.h"
 #include "core/error_text.h"
 #include "kernels/copy.h"
 
 namespace favor::layers {
 
+Tail::Tail(int64_t most, std::vector<Part> parts, DataType type, const Device& device)
+    : parts_(std::move(parts)) {
+  int64_t columns = 0;
+  for (const Part& part : parts_) columns += part.columns;
+  memory_ = Tensor({most, columns}, type, device);
+}
+
 Tail Tail::Clone() const {
   Tail copy;
+  copy.parts_ = parts_;
   copy.rows_ = rows_;
   copy.memory_ = memory_.Clone();
   return copy;
@@ -28,32 +37,44 @@ void Tail::Join(const Context& context, ConstView rows, View joined) {
 
 int64_t Tail::Bytes() const { return rows_ * memory_.shape()[1] * ItemBytes(memory_.type()); }
 
-void Tail::Store(const std::string& name, io::Safetensors& file) const {
+void Tail::Store(const std::string& prefix, io::Safetensors& file) const {
   if (rows_ == 0) return;
-  attention::StoreRows(memory_.view().Range(0, 0, rows_), name, {rows_, memory_.shape()[1]}, file);
+  int64_t first = 0;
+  for (const auto& [name, columns] : parts_) {
+    attention::StoreRows(memory_.view().Range(0, 0, rows_).Range(1, first, columns), prefix + name,
+                         {rows_, columns}, file);
+    first += columns;
+  }
 }
 
-void Tail::Load(const std::string& name, const io::Safetensors& file, int64_t tokens,
+void Tail::Load(const std::string& prefix, const io::Safetensors& file, int64_t tokens,
                 const std::string& who) {
   rows_ = std::min(memory_.shape()[0], tokens);
   if (rows_ == 0) return;
-  attention::LoadRows(file, name, {rows_, memory_.shape()[1]}, who,
-                      memory_.view().Range(0, 0, rows_));
+  Tensor rows({rows_, memory_.shape()[1]}, memory_.type());
+  int64_t first = 0;
+  for (const auto& [name, columns] : parts_) {
+    const std::vector<float> values =
+        attention::LoadNumbers<float>(file, prefix + name, {rows_, columns}, who);
+    Copy(ConstView(values.data(), {rows_, columns}), rows.view().Range(1, first, columns));
+    first += columns;
+  }
+  CopyBytes(memory_.view().data(), memory_.device(), rows.view().data(), {}, rows.Bytes());
 }
 
 namespace {
 
-// Of queries, keys and values in files.
-constexpr std::array kTailNames = {".query_tail", ".key_tail", ".value_tail"};
+std::vector<Tail::Part> TailParts(const AttentionShape& shape) {
+  if (!shape.ReadsQueriesAndKeys()) return {{".value_tail", shape.value_columns}};
+  return {{".query_tail", shape.query_columns},
+          {".key_tail", shape.key_columns},
+          {".value_tail", shape.value_columns}};
+}
 
 }  // namespace
 
-AttentionCache::AttentionCache(const AttentionShape& shape, DataType type, const Device& device) {
-  const int64_t of_values = std::max<int64_t>(0, shape.convolution - 1),
-                of_others = shape.ReadsQueriesAndKeys() ? of_values : 0;
-  tails_.emplace_back(of_others, shape.query_columns, type, device);
-  tails_.emplace_back(of_others, shape.key_columns, type, device);
-  tails_.emplace_back(of_values, shape.value_columns, type, device);
+AttentionCache::AttentionCache(const AttentionShape& shape, DataType type, const Device& device)
+    : tail_(std::max<int64_t>(0, shape.convolution - 1), TailParts(shape), type, device) {
   for (const HeadGroup& group : shape.groups) {
     parts_.push_back({.group = group,
                       .cache = attention::FindKind(group.options.attention)
@@ -71,8 +92,7 @@ AttentionCache::AttentionCache(const AttentionShape& shape, DataType type, const
   }
 }
 
-AttentionCache::AttentionCache(const AttentionCache& other) {
-  for (const Tail& tail : other.tails_) tails_.push_back(tail.Clone());
+AttentionCache::AttentionCache(const AttentionCache& other) : tail_(other.tail_.Clone()) {
   for (const Part& part : other.parts_)
     parts_.push_back({part.group, part.cache->Clone(), part.prefix});
 }
@@ -89,21 +109,19 @@ void AttentionCache::Attend(const Context& context, const Rows& rows, TallyEntry
 }
 
 int64_t AttentionCache::Bytes() const {
-  int64_t bytes = 0;
-  for (const Tail& tail : tails_) bytes += tail.Bytes();
+  int64_t bytes = tail_.Bytes();
   for (const Part& part : parts_) bytes += part.cache->Bytes();
   return bytes;
 }
 
 void AttentionCache::Store(const std::string& name, io::Safetensors& file) const {
-  for (size_t i = 0; i < tails_.size(); ++i) tails_[i].Store(name + kTailNames[i], file);
+  tail_.Store(name, file);
   for (const Part& part : parts_) part.cache->Store(name + part.prefix, file);
 }
 
 void AttentionCache::Load(const std::string& name, const io::Safetensors& file, int64_t tokens,
                           const std::string& who) {
-  for (size_t i = 0; i < tails_.size(); ++i)
-    tails_[i].Load(name + kTailNames[i], file, tokens, who);
+  tail_.Load(name, file, tokens, who);
   for (const Part& part : parts_) part.cache->Load(name + part.prefix, file, tokens, who);
 }
 

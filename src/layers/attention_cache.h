@@ -18,8 +18,13 @@ namespace favor::layers {
 // The last rows of a sequence, at most `most`, where and as its layer makes them.
 class Tail {
  public:
-  Tail(int64_t most, int64_t columns, DataType type = DataType::kF32, const Device& device = {})
-      : memory_({most, columns}, type, device) {}
+  // Columns that files keep as a tensor of their own.
+  struct Part {
+    std::string name;
+    int64_t columns;
+  };
+  Tail(int64_t most, std::vector<Part> parts, DataType type = DataType::kF32,
+       const Device& device = {});
   Tail Clone() const;
 
   int64_t rows() const { return rows_; }
@@ -28,14 +33,16 @@ class Tail {
   void Join(const Context& context, ConstView rows, View joined);
   int64_t Bytes() const;
 
-  void Store(const std::string& name, io::Safetensors& file) const;
-  // `tokens` is the length of the prefix, which determines how many rows there must be.
-  void Load(const std::string& name, const io::Safetensors& file, int64_t tokens,
+  // Names of tensors begin with `prefix`.
+  void Store(const std::string& prefix, io::Safetensors& file) const;
+  // `tokens` is the length of the sequence, which determines how many rows there must be.
+  void Load(const std::string& prefix, const io::Safetensors& file, int64_t tokens,
             const std::string& who);
 
  private:
   Tail() = default;
 
+  std::vector<Part> parts_;  // side by side
   int64_t rows_ = 0;
   Tensor memory_;  // [most, columns], of which the first rows_ are in use
 };
@@ -50,7 +57,7 @@ class AttentionCache {
   AttentionCache& operator=(AttentionCache&&) = default;
   AttentionCache Clone() const { return AttentionCache(*this); }
 
-  Tail& tail(size_t part) { return tails_[part]; }  // of queries, keys, values
+  Tail& tail() { return tail_; }  // of what attention reads of queries, keys and values
 
   // Rows that follow the prefix, after convolution, rotation and projection.
   struct Rows {
@@ -80,7 +87,7 @@ class AttentionCache {
     std::string prefix;  // begins the names of its tensors: "."; ".<group>." if several
   };
 
-  std::vector<Tail> tails_;
+  Tail tail_;
   std::vector<Part> parts_;
 };
 

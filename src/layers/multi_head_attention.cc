@@ -66,17 +66,21 @@ void MultiHeadAttention::Project(const Context& context, const Rows& rows, Const
 
 void MultiHeadAttention::Convolve(const Context& context, AttentionCache& cache,
                                   const Activations& a) const {
+  Tail& tail = cache.tail();
+  const View projected = Read(a.projected), to = Read(a.rows);
+  const int64_t before = tail.rows(), rows = to.size(0), length = before + rows;
+  const WorkArray joined(context, {length, to.size(1)}, to.type()),
+      convolved(context, {length, to.size(1)}, to.type());
+  tail.Join(context, projected, joined.view());
+  int64_t first = 0;
   for (size_t part = FirstPart(); part < kParts; ++part) {
-    Tail& tail = cache.tail(part);
-    const View &projected = a.projected.part[part], &to = a.rows.part[part];
-    const int64_t before = tail.rows(), rows = to.size(0), length = before + rows;
-    const WorkArray joined(context, {length, to.size(1)}, to.type()),
-        convolved(context, {length, to.size(1)}, to.type());
-    tail.Join(context, projected, joined.view());
-    convolutions_[part].Forward(context, {.batch = 1, .length = length, .mask = {}}, joined.view(),
-                                convolved.view());
-    kernels::Copy({.from = convolved.view().Range(0, before, rows), .to = to}, context);
+    const int64_t columns = a.rows.part[part].size(1);
+    convolutions_[part].Forward(context, {.batch = 1, .length = length, .mask = {}},
+                                joined.view().Range(1, first, columns),
+                                convolved.view().Range(1, first, columns));
+    first += columns;
   }
+  kernels::Copy({.from = convolved.view().Range(0, before, rows), .to = to}, context);
 }
 
 void MultiHeadAttention::ProjectBackward(const Context& context, const Rows& rows, ConstView x,

@@ -87,7 +87,7 @@ class MultiHeadAttention {
   View Read(const Columns& columns) const;
 
   // Fills a.rows, up to rotation; Convolve does so for rows that follow those in the cache, whose
-  // tails then become those of these rows.
+  // tail then becomes that of these rows.
   void Project(const Context& context, const Rows& rows, ConstView x, const Activations& a) const;
   void Convolve(const Context& context, AttentionCache& cache, const Activations& a) const;
   void ProjectBackward(const Context& context, const Rows& rows, ConstView x, const Activations& a,

@@ -15,11 +15,12 @@ namespace {
 // What Join gives is the last rows of all that came before, then the new ones; on every type.
 TEST(Tail, JoinsWhatCameBefore) {
   const Context context({.threads = 1});
-  constexpr int64_t kMost = 3, kColumns = 2;
+  constexpr int64_t kMost = 3, kColumns = 5;
+  const std::vector<layers::Tail::Part> parts = {{".a", 2}, {".b", 3}};
   for (const DataType type : {DataType::kF32, DataType::kBF16}) {
     const Tensor rows = RandomTensor({20, kColumns}, 1, 1).To(type);
     const Tensor all = rows.To(DataType::kF64);
-    layers::Tail tail(kMost, kColumns, type);
+    layers::Tail tail(kMost, parts, type);
     int64_t read = 0;
     for (const int64_t count : {1, 1, 4, 1, 2, 1, 1, 5}) {
       const int64_t kept = std::min(kMost, read);
@@ -37,8 +38,17 @@ TEST(Tail, JoinsWhatCameBefore) {
     }
     io::Safetensors file;
     tail.Store("tail", file);
-    EXPECT_EQ(file.Entry("tail", "test").dtype, "F32");
-    layers::Tail loaded(kMost, kColumns, type);
+    for (const auto& [name, columns] : parts) {
+      const io::SafetensorsEntry& entry = file.Entry("tail" + name, "test");
+      EXPECT_EQ(entry.dtype, "F32");
+      EXPECT_EQ(entry.shape, (std::vector<int64_t>{kMost, columns}));
+    }
+    const std::vector<float> second = file.Entry("tail.b", "test").Values<float>("test");
+    for (int64_t i = 0; i < kMost * 3; ++i) {
+      const int64_t row = read - kMost + i / 3;
+      EXPECT_EQ(second[static_cast<size_t>(i)], all.Data<double>()[row * kColumns + 2 + i % 3]);
+    }
+    layers::Tail loaded(kMost, parts, type);
     loaded.Load("tail", file, read, "test");
     Tensor joined({kMost + 1, kColumns}, type);
     loaded.Join(context, rows.view().Range(0, 0, 1), joined);
@@ -51,7 +61,7 @@ TEST(Tail, JoinsWhatCameBefore) {
 
 TEST(Tail, MayHoldNothing) {
   const Context context({.threads = 1});
-  layers::Tail tail(0, 4);
+  layers::Tail tail(0, {{".all", 4}});
   const Tensor rows = RandomTensor({2, 4}, 1, 1);
   Tensor joined({2, 4});
   for (int i = 0; i < 2; ++i) {
