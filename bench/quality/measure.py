@@ -97,8 +97,8 @@ def measure(runs, name, kind, seed):
 
 
 def cost(runs, name, kind):
-    """Parameters, time of training at the run's shape and, of decoders, time of generation and bytes of a state after 256
-    tokens."""
+    """Parameters; of language models also the time of training at the run's shape and, of decoders, the time of generation
+    and bytes of a state after 256 tokens."""
     group, folder = GROUPS[name], runs.folder
     run = f"{name}-{list(group.kinds).index(kind)}"
     result = folder / f"{run}.cost.json"
@@ -110,15 +110,17 @@ def cost(runs, name, kind):
     def bench(what, *options):
         written = folder / f"{run}.bench.json"
         call([runs.favor, "bench", what, *model_of(group, kind).split(), *options,
-              "--causal" if model["causal"] else "--no-causal", "--vocab", str(model["vocab"]), "--classes",
-              str(model["classes"]), *runs.place.split(), "--quiet", "--json", written.name], folder, runs.log(run))
+              "--causal" if model["causal"] else "--no-causal", "--vocab", str(model["vocab"]),
+              *runs.place.split(), "--quiet", "--json", written.name], folder, runs.log(run))
         row = json.loads(written.read_text(encoding="utf-8"))["rows"][0]
         written.unlink()
         return row
 
-    step = bench("train", "--lengths", str(training["length"]), "--batch", str(training["batch"]), "--dropout", "0")
-    found = {"parameters": runs.inspect(f"{run}-1")["parameters"], "training": 1e6 / step["tokens_per_second"]}
-    if model["causal"]:
+    found = {"parameters": runs.inspect(f"{run}-1")["parameters"]}
+    if model["classes"] == 0:
+        step = bench("train", "--lengths", str(training["length"]), "--batch", str(training["batch"]), "--dropout", "0")
+        found["training"] = 1e6 / step["tokens_per_second"]
+    if model["classes"] == 0 and model["causal"]:
         generation = bench("generate", "--prefixes", "256")
         found |= {"state": generation["state_bytes"], "generation": 1e6 / generation["tokens_per_second"]}
     return keep(result, found)
@@ -143,8 +145,9 @@ def table(name, figures, costs):
             elif name != "recall":
                 cells.append("" if kind == "exact" else shown([v - e for v, e in pairs], digits))
         c = costs[kind]
+        training = f"{c['training']:.0f}" if "training" in c else ""
         generation = f"{c['state']} | {c['generation']:.0f}" if "state" in c else " | "
-        print(f"| {kind} | {' | '.join(cells)} | {c['parameters']} | {c['training']:.0f} | {generation} |")
+        print(f"| {kind} | {' | '.join(cells)} | {c['parameters']} | {training} | {generation} |")
 
 
 def write_text(folder):
