@@ -6,6 +6,7 @@
 #include "core/device_graph.h"
 #include "core/runtime.h"
 #include "core/stopwatch.h"
+#include "favor/error.h"
 
 namespace favor {
 
@@ -61,20 +62,25 @@ std::vector<OperationTime> OperationTimes::Sums() {
   return sums;
 }
 
-OperationTimer::OperationTimer(const Context& context, std::string_view name)
+OperationTimer::OperationTimer(const Context& context)
     : times_(internal::Inside(context).operation_times) {
-  if (times_ == nullptr || times_->inside_) return;
-  call_ = &times_->calls_.emplace_back(OperationTimes::Call{.name = std::string(name)});
-  times_->inside_ = true;
-  call_->watch = times_->StartWatch();
+  if (times_ != nullptr && times_->inside_) times_ = nullptr;
 }
 
-void OperationTimer::Describe(std::string detail) { call_->detail = std::move(detail); }
+void OperationTimer::Start(std::string_view name, std::string detail) {
+  times_->calls_.push_back(
+      {.name = std::string(name), .detail = std::move(detail), .watch = times_->StartWatch()});
+  call_ = &times_->calls_.back();
+  times_->inside_ = true;
+}
 
 OperationTimer::~OperationTimer() {
   if (call_ == nullptr) return;
-  call_->watch->Stop();
   times_->inside_ = false;
+  try {
+    call_->watch->Stop();
+  } catch (const Error&) {  // of a GPU, which whoever waits for it will hear of
+  }
 }
 
 }  // namespace favor

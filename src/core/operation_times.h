@@ -51,16 +51,16 @@ class OperationTimes {
   bool inside_ = false;     // an operation runs: those that it calls are part of it
 };
 
-// Times one call of an operation if somebody asks; costs nothing else.
+// Times one call of an operation, from Start on, if somebody asks; costs nothing else.
 class OperationTimer {
  public:
-  OperationTimer(const Context& context, std::string_view name);
+  explicit OperationTimer(const Context& context);
   ~OperationTimer();
   OperationTimer(const OperationTimer&) = delete;
   OperationTimer& operator=(const OperationTimer&) = delete;
 
-  bool IsAsked() const { return call_ != nullptr; }
-  void Describe(std::string detail);  // if it is asked
+  bool IsAsked() const { return times_ != nullptr; }
+  void Start(std::string_view name, std::string detail);  // if it is asked
 
  private:
   OperationTimes* times_;

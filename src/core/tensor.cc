@@ -127,6 +127,17 @@ void internal::ThrowWrongType(DataType have, DataType want) {
         Name(want));
 }
 
+namespace {
+
+// Views may have no memory yet, and then their parts have none.
+template <class Void>
+Void* Behind(Void* data, int64_t bytes) {
+  using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
+  return data == nullptr ? nullptr : static_cast<Byte*>(data) + bytes;
+}
+
+}  // namespace
+
 template <bool kMutable>
 BasicView<kMutable> BasicView<kMutable>::At(int64_t index) const {
   if (rank() < 1 || index < 0 || index >= size(0)) {
@@ -138,8 +149,7 @@ BasicView<kMutable> BasicView<kMutable>::At(int64_t index) const {
     sizes[static_cast<size_t>(axis - 1)] = size(axis);
     strides[static_cast<size_t>(axis - 1)] = stride(axis);
   }
-  using Byte = std::conditional_t<kMutable, std::byte, const std::byte>;
-  return {static_cast<Byte*>(data_) + index * stride(0) * ItemBytes(type_), type_,
+  return {Behind(data_, index * stride(0) * ItemBytes(type_)), type_,
           Shape(std::span<const int64_t>(sizes.data(), static_cast<size_t>(rank() - 1))), strides,
           device_};
 }
@@ -152,8 +162,7 @@ BasicView<kMutable> BasicView<kMutable>::Range(int axis, int64_t begin, int64_t 
   }
   std::array<int64_t, Shape::kMaxRank> sizes{};
   for (int i = 0; i < rank(); ++i) sizes[static_cast<size_t>(i)] = i == axis ? count : size(i);
-  using Byte = std::conditional_t<kMutable, std::byte, const std::byte>;
-  return {static_cast<Byte*>(data_) + begin * stride(axis) * ItemBytes(type_), type_,
+  return {Behind(data_, begin * stride(axis) * ItemBytes(type_)), type_,
           Shape(std::span<const int64_t>(sizes.data(), static_cast<size_t>(rank()))), strides_,
           device_};
 }

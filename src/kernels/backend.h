@@ -42,8 +42,9 @@ std::string OfGradients(const Arguments&) {
 template <class Arguments>
 void RunOn(const Device& device, bool reference, const Backends<Arguments>& backends,
            const Arguments& arguments, const Context& context) {
-  OperationTimer timer(context, backends.name);
-  if (timer.IsAsked() && backends.describe != nullptr) timer.Describe(backends.describe(arguments));
+  OperationTimer timer(context);
+  if (timer.IsAsked())
+    timer.Start(backends.name, backends.describe == nullptr ? "" : backends.describe(arguments));
   if (device.type == DeviceType::kCuda) {
     if (backends.cuda == nullptr)
       throw Error(ErrorCode::kUnavailable, backends.name,

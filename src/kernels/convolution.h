@@ -5,6 +5,7 @@
 #define FAVOR_KERNELS_CONVOLUTION_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "kernels/backend.h"
 #include "kernels/sequences.h"
@@ -15,7 +16,8 @@ namespace favor::kernels {
 struct ConvolutionArguments {
   ConstView x;  // [batch·length, columns]
   Sequences sequences;
-  ConstView weight;  // [taps, columns]
+  std::vector<ConstView> weights;  // [taps, some columns], side by side
+  ConstView history{};             // [any, columns], rows before those of the only sequence
   int64_t ahead = 0;
   View y;  // [batch·length, columns]
 };
@@ -23,11 +25,11 @@ struct ConvolutionArguments {
 struct ConvolutionGradients {
   ConstView x;
   Sequences sequences;
-  ConstView weight;
+  std::vector<ConstView> weights;
   int64_t ahead = 0;
   ConstView grad_y;
-  View grad_x;       // must not overlap grad_y
-  View grad_weight;  // added to; on a GPU f32
+  View grad_x;                     // must not overlap grad_y
+  std::vector<View> grad_weights;  // added to; on a GPU f32
 };
 
 namespace cpu {  // the double instances of its loops are the reference

@@ -15,6 +15,7 @@ Tail::Tail(int64_t most, std::vector<Part> parts, DataType type, const Device& d
   int64_t columns = 0;
   for (const Part& part : parts_) columns += part.columns;
   memory_ = Tensor({most, columns}, type, device);
+  other_ = memory_.Clone();
 }
 
 Tail Tail::Clone() const {
@@ -22,17 +23,21 @@ Tail Tail::Clone() const {
   copy.parts_ = parts_;
   copy.rows_ = rows_;
   copy.memory_ = memory_.Clone();
+  copy.other_ = other_.Clone();
   return copy;
 }
 
-void Tail::Join(const Context& context, ConstView rows, View joined) {
-  const int64_t all = joined.size(0);
-  const View memory = memory_.view();
-  kernels::Copy({.from = memory.Range(0, 0, rows_), .to = joined.Range(0, 0, rows_)}, context);
-  kernels::Copy({.from = rows, .to = joined.Range(0, rows_, rows.size(0))}, context);
-  rows_ = std::min(memory.size(0), all);
-  kernels::Copy({.from = joined.Range(0, all - rows_, rows_), .to = memory.Range(0, 0, rows_)},
+void Tail::Append(const Context& context, ConstView rows) {
+  const int64_t most = memory_.shape()[0], added = std::min(most, rows.size(0)),
+                kept = std::min(most - added, rows_);
+  const View to = other_.view();
+  kernels::Copy({.from = memory_.view().Range(0, rows_ - kept, kept), .to = to.Range(0, 0, kept)},
                 context);
+  kernels::Copy(
+      {.from = rows.Range(0, rows.size(0) - added, added), .to = to.Range(0, kept, added)},
+      context);
+  std::swap(memory_, other_);
+  rows_ = kept + added;
 }
 
 int64_t Tail::Bytes() const { return rows_ * memory_.shape()[1] * ItemBytes(memory_.type()); }
@@ -41,8 +46,7 @@ void Tail::Store(const std::string& prefix, io::Safetensors& file) const {
   if (rows_ == 0) return;
   int64_t first = 0;
   for (const auto& [name, columns] : parts_) {
-    attention::StoreRows(memory_.view().Range(0, 0, rows_).Range(1, first, columns), prefix + name,
-                         {rows_, columns}, file);
+    attention::StoreRows(rows().Range(1, first, columns), prefix + name, {rows_, columns}, file);
     first += columns;
   }
 }

@@ -27,10 +27,9 @@ class Tail {
        const Device& device = {});
   Tail Clone() const;
 
-  int64_t rows() const { return rows_; }
-  // Fills `joined` [rows() + any, columns] with the tail followed by `rows` [any, columns]; its
-  // last rows become the new tail.
-  void Join(const Context& context, ConstView rows, View joined);
+  ConstView rows() const { return memory_.view().Range(0, 0, rows_); }
+  // `rows` [any, columns] follow. What rows() gave before stays as it was until the next call.
+  void Append(const Context& context, ConstView rows);
   int64_t Bytes() const;
 
   // Names of tensors begin with `prefix`.
@@ -44,7 +43,8 @@ class Tail {
 
   std::vector<Part> parts_;  // side by side
   int64_t rows_ = 0;
-  Tensor memory_;  // [most, columns], of which the first rows_ are in use
+  Tensor memory_,
+      other_;  // [most, columns], of which the first rows_ are in use; and the last ones
 };
 
 class AttentionCache {

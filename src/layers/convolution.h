@@ -5,7 +5,9 @@
 #ifndef FAVOR_LAYERS_CONVOLUTION_H_
 #define FAVOR_LAYERS_CONVOLUTION_H_
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "favor/context.h"
 #include "kernels/sequences.h"
@@ -17,18 +19,29 @@ using kernels::Sequences;
 
 class Convolution {
  public:
-  // "<name>.weight" [taps, columns], w_i in row i.
-  Convolution(ParameterSet& parameters, const std::string& name, int64_t taps, int64_t columns,
-              bool causal);
+  // Columns side by side.
+  struct Part {
+    std::string name;
+    int64_t columns;
+  };
+  // For each part "<name>.weight" [taps, columns], w_i in row i.
+  Convolution(ParameterSet& parameters, const std::vector<Part>& parts, int64_t taps, bool causal);
 
-  void Forward(const Context& context, const Sequences& sequences, ConstView x, View y) const;
-  // Adds to the gradient of w; grad_x must not overlap grad_y.
+  // x and y [rows, columns of all parts from part `first` on].
+  void Forward(const Context& context, const Sequences& sequences, ConstView x, View y,
+               size_t first = 0) const;
+  // Forward for the rows of one sequence that follow those of `history`; of a decoder.
+  void Continue(const Context& context, ConstView history, ConstView x, View y,
+                size_t first = 0) const;
+  // Adds to the gradients of w; grad_x must not overlap grad_y.
   void Backward(const Context& context, const Sequences& sequences, ConstView x, ConstView grad_y,
-                View grad_x);
+                View grad_x, size_t first = 0);
 
  private:
+  std::vector<ConstView> WeightsFrom(size_t first) const;
+
   int64_t ahead_;  // tap i reads the token at t − i + ahead
-  Parameter* weight_;
+  std::vector<Parameter*> weights_;
 };
 
 }  // namespace favor::layers

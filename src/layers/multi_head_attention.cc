@@ -4,29 +4,9 @@
 #include <numeric>
 
 #include "attention/attend.h"
-#include "core/device_work.h"
 #include "favor/random.h"
-#include "kernels/copy.h"
 
 namespace favor::layers {
-namespace {
-
-std::vector<Convolution> ConvolutionsOf(ParameterSet& parameters, const std::string& name,
-                                        const AttentionShape& shape) {
-  std::vector<Convolution> convolutions;
-  if (shape.convolution == 0) return convolutions;
-  const auto add = [&](const char* part, int64_t columns) {
-    convolutions.emplace_back(parameters, name + part, shape.convolution, columns,
-                              shape.groups[0].options.causal);
-  };
-  add(".query_convolution", shape.query_columns);
-  add(".key_convolution", shape.key_columns);
-  add(".value_convolution", shape.value_columns);
-  return convolutions;
-}
-
-}  // namespace
-
 MultiHeadAttention::MultiHeadAttention(ParameterSet& parameters, const std::string& name,
                                        const AttentionShape& shape, double output_gain)
     : shape_(shape),
@@ -35,8 +15,14 @@ MultiHeadAttention::MultiHeadAttention(ParameterSet& parameters, const std::stri
                    {name + ".key", shape.key_columns},
                    {name + ".value", shape.value_columns}},
                   shape.width),
-      convolutions_(ConvolutionsOf(parameters, name, shape)),
       output_(parameters, name + ".output", shape.output_columns, shape.width, output_gain) {
+  if (shape.convolution > 0) {
+    const std::vector<Convolution::Part> parts = {
+        {name + ".query_convolution", shape.query_columns},
+        {name + ".key_convolution", shape.key_columns},
+        {name + ".value_convolution", shape.value_columns}};
+    convolution_.emplace(parameters, parts, shape.convolution, shape.groups[0].options.causal);
+  }
   for (size_t i = 0; i < shape_.groups.size(); ++i) {
     const HeadGroup& group = shape_.groups[i];
     const std::string own = shape_.groups.size() == 1 ? name : name + "." + std::to_string(i);
@@ -55,43 +41,27 @@ MultiHeadAttention::MultiHeadAttention(ParameterSet& parameters, const std::stri
 
 void MultiHeadAttention::Project(const Context& context, const Rows& rows, ConstView x,
                                  const Activations& a) const {
-  const bool convolves = !convolutions_.empty();
-  projection_.Forward(context, x, Read(convolves ? a.projected : a.rows), FirstPart());
-  if (!convolves) return;
-  if (rows.cache != nullptr) return Convolve(context, *rows.cache, a);
-  for (size_t part = FirstPart(); part < kParts; ++part) {
-    convolutions_[part].Forward(context, rows.sequences, a.projected.part[part], a.rows.part[part]);
-  }
-}
-
-void MultiHeadAttention::Convolve(const Context& context, AttentionCache& cache,
-                                  const Activations& a) const {
-  Tail& tail = cache.tail();
-  const View projected = Read(a.projected), to = Read(a.rows);
-  const int64_t before = tail.rows(), rows = to.size(0), length = before + rows;
-  const WorkArray joined(context, {length, to.size(1)}, to.type()),
-      convolved(context, {length, to.size(1)}, to.type());
-  tail.Join(context, projected, joined.view());
-  int64_t first = 0;
-  for (size_t part = FirstPart(); part < kParts; ++part) {
-    const int64_t columns = a.rows.part[part].size(1);
-    convolutions_[part].Forward(context, {.batch = 1, .length = length, .mask = {}},
-                                joined.view().Range(1, first, columns),
-                                convolved.view().Range(1, first, columns));
-    first += columns;
-  }
-  kernels::Copy({.from = convolved.view().Range(0, before, rows), .to = to}, context);
+  const View to = Read(a.rows);
+  if (!convolution_) return projection_.Forward(context, x, to, FirstPart());
+  const View projected = Read(a.projected);
+  projection_.Forward(context, x, projected, FirstPart());
+  if (rows.cache == nullptr)
+    return convolution_->Forward(context, rows.sequences, projected, to, FirstPart());
+  Tail& tail = rows.cache->tail();
+  convolution_->Continue(context, tail.rows(), projected, to, FirstPart());
+  tail.Append(context, projected);
 }
 
 void MultiHeadAttention::ProjectBackward(const Context& context, const Rows& rows, ConstView x,
                                          const Activations& a, const Workspace& w, View grad_x) {
-  const bool convolves = !convolutions_.empty();
-  for (size_t part = FirstPart(); part < kParts && convolves; ++part) {
-    convolutions_[part].Backward(context, rows.sequences, a.projected.part[part],
-                                 w.grad_rows.part[part], w.grad_projected.part[part]);
+  View grad = Read(w.grad_rows);
+  if (convolution_) {
+    const View grad_projected = Read(w.grad_projected);
+    convolution_->Backward(context, rows.sequences, Read(a.projected), grad, grad_projected,
+                           FirstPart());
+    grad = grad_projected;
   }
-  projection_.Backward(context, x, Read(convolves ? w.grad_projected : w.grad_rows), grad_x,
-                       FirstPart());
+  projection_.Backward(context, x, grad, grad_x, FirstPart());
 }
 
 void MultiHeadAttention::Rotate(const Context& context, const Rows& rows, bool back,
@@ -132,7 +102,7 @@ View MultiHeadAttention::Read(const Columns& columns) const {
 MultiHeadAttention::Activations MultiHeadAttention::Reserve(Arena& arena, int64_t tokens) const {
   Activations a{.rows = ReserveColumns(arena, tokens),
                 .attended = arena.Take({tokens, shape_.output_columns})};
-  if (!convolutions_.empty()) a.projected = ReserveColumns(arena, tokens);
+  if (convolution_) a.projected = ReserveColumns(arena, tokens);
   if (shape_.query_feature_columns > 0) {
     a.query_features = arena.Take({tokens, shape_.query_feature_columns});
     a.key_features = arena.Take({tokens, shape_.key_feature_columns});
@@ -146,7 +116,7 @@ MultiHeadAttention::Workspace MultiHeadAttention::ReserveWorkspace(Arena& arena,
   if (!training) return {};
   Workspace w{.grad_attended = arena.Take({tokens, shape_.output_columns}),
               .grad_rows = ReserveColumns(arena, tokens)};
-  if (!convolutions_.empty()) w.grad_projected = ReserveColumns(arena, tokens);
+  if (convolution_) w.grad_projected = ReserveColumns(arena, tokens);
   if (shape_.query_feature_columns > 0) {
     w.grad_query_features = arena.Take({tokens, shape_.query_feature_columns});
     w.grad_key_features = arena.Take({tokens, shape_.key_feature_columns});

@@ -86,10 +86,8 @@ class MultiHeadAttention {
   // The columns of the parts that attention reads.
   View Read(const Columns& columns) const;
 
-  // Fills a.rows, up to rotation; Convolve does so for rows that follow those in the cache, whose
-  // tail then becomes that of these rows.
+  // Fills a.rows, up to rotation.
   void Project(const Context& context, const Rows& rows, ConstView x, const Activations& a) const;
-  void Convolve(const Context& context, AttentionCache& cache, const Activations& a) const;
   void ProjectBackward(const Context& context, const Rows& rows, ConstView x, const Activations& a,
                        const Workspace& w, View grad_x);
   void Rotate(const Context& context, const Rows& rows, bool back, const Columns& columns) const;
@@ -108,7 +106,7 @@ class MultiHeadAttention {
 
   AttentionShape shape_;
   JointLinear projection_;
-  std::vector<Convolution> convolutions_;               // one for each part, or none
+  std::optional<Convolution> convolution_;
   std::vector<std::optional<GroupFeatures>> features_;  // one for each group
   std::optional<HeadDecay> decay_;                      // if some heads forget
   Linear output_;

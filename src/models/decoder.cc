@@ -1,9 +1,11 @@
 // A prefix that grows, and its file: a safetensors file with the metadata
-//   format "favor.context", version "2", model (a hash of config and weights), tokens
+//   format "favor.context", version "3", model (a hash of config and weights), tokens
 // and the tensors of each layer's cache and the logits of the next token.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
+#include <string_view>
 
 #include "core/access.h"
 #include "core/error_text.h"
@@ -20,7 +22,7 @@ namespace favor {
 namespace {
 
 constexpr const char* kFormat = "favor.context";
-constexpr const char* kVersion = "2";
+constexpr const char* kVersion = "3";
 constexpr const char* kLogits = "logits";
 // Tokens of a prompt that are read at a time: enough rows for efficient products, few enough that
 // their activations stay small.
@@ -28,16 +30,19 @@ constexpr size_t kChunk = 512;
 
 std::string LayerName(size_t layer) { return fmt::format("layers.{}", layer); }
 
-// A hash of config, weights and ω: a prefix means nothing to another model. It is the same wherever
-// the model is.
+// A hash of config, weights (in the order of their names) and ω: a prefix means nothing to another
+// model. It is the same wherever the model is.
 std::string HashOfModel(const models::Network& network) {
   Hasher hasher;
   hasher.Add(network.seed());
   hasher.Add(network.redraw());
-  for (const auto& parameter : network.parameters().all()) {
-    hasher.Add(std::as_bytes(std::span(parameter->name)));
-    const HostCopy value(parameter->value);
-    const ConstView& numbers = value.view();
+  std::map<std::string_view, ConstView> values;
+  for (const auto& parameter : network.parameters().all())
+    values[parameter->name] = parameter->value;
+  for (const auto& [name, value] : values) {
+    hasher.Add(std::as_bytes(std::span(name)));
+    const HostCopy copy(value);
+    const ConstView& numbers = copy.view();
     hasher.Add(
         std::span(static_cast<const std::byte*>(numbers.data()),
                   static_cast<size_t>(numbers.shape().Elements() * ItemBytes(numbers.type()))));

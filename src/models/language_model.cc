@@ -16,11 +16,12 @@ LanguageModel::LanguageModel(const ModelConfig& config, const NetworkOptions& op
                           : &parameters_.Add("output.weight", {config.vocab, config.width},
                                              {.deviation = OutputDeviation(config)}, true)) {}
 
-// On a CPU logits stay in the cache; on a GPU they fill it with work.
+// On a CPU logits stay in the cache; on a GPU they are many enough to fill it with work.
 int64_t LanguageModel::ChunkRows() const {
-  constexpr int64_t kFewest = 256;
+  constexpr int64_t kFewest = 256, kMostLogits = int64_t{1} << 25, kMostGathered = 1 << 23;
   if (parameters_.device().type == DeviceType::kCuda)
-    return std::max((int64_t{1} << 25) / config_.vocab, kFewest);
+    return std::max(
+        {kFewest, std::min(kMostLogits / config_.vocab, kMostGathered / config_.width)});
   return std::clamp<int64_t>((int64_t{1} << 20) / config_.vocab, kFewest, 4096);
 }
 

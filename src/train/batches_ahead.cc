@@ -1,5 +1,6 @@
 #include "train/batches_ahead.h"
 
+#include <system_error>
 #include <utility>
 
 namespace favor::train {
@@ -13,7 +14,11 @@ std::vector<Batch> BatchesAhead::Of(int64_t step) {
   std::vector<Batch> batches = is_made ? next_.get() : Make(step);
   if (ahead_ && step + 1 < config_.steps) {
     next_step_ = step + 1;
-    next_ = std::async(std::launch::async, [this, next = next_step_] { return Make(next); });
+    try {
+      next_ = std::async(std::launch::async, [this, next = next_step_] { return Make(next); });
+    } catch (const std::system_error&) {  // no thread: they are made when they are wanted
+      next_ = {};
+    }
   }
   return batches;
 }

@@ -18,7 +18,7 @@ std::string MemoryAdvice(const ModelConfig& model, const MemoryRequest& step) tr
   std::string advice = fmt::format("a step of batch {} × length {} takes about {}", step.batch,
                                    step.length, Gigabytes(model, step));
   const char* before = ": ";
-  const auto add = [&](const MemoryRequest& less, const char* what) {
+  const auto add = [&](const MemoryRequest& less, const std::string& what) {
     advice += fmt::format("{}{} with {}", before, Gigabytes(model, less), what);
     before = ", ";
   };
@@ -30,11 +30,11 @@ std::string MemoryAdvice(const ModelConfig& model, const MemoryRequest& step) tr
   }
   if (step.batch > 1) {
     less.batch = step.batch / 2;
-    add(less, "half the batch");
+    add(less, fmt::format("batch {}", less.batch));
     less = step;
   } else if (step.length > 1) {
     less.length = step.length / 2;
-    add(less, "half the length");
+    add(less, fmt::format("length {}", less.length));
     less = step;
   }
   if (step.placement.device.type == DeviceType::kCuda &&

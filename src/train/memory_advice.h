@@ -9,7 +9,7 @@
 namespace favor::train {
 
 // What a step takes, and what it would take with less: "a step of batch 8 × length 4096 takes about
-// 12.3 GB: 4.5 GB with recompute, 6.7 GB with half the batch". Empty if nobody can say.
+// 12.3 GB: 4.50 GB with recompute, 6.70 GB with batch 4". Empty if nobody can say.
 std::string MemoryAdvice(const ModelConfig& model, const MemoryRequest& step);
 
 }  // namespace favor::train

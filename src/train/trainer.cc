@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "core/access.h"
@@ -83,17 +84,18 @@ std::vector<float> BalancedWeights(const Dataset* data) {
   return weights;
 }
 
-// Calls work(); if it runs out of memory, the error says what a step takes and what to change.
+// Calls work(); if it runs out of memory, the error says what a step on batches of this shape takes
+// and what to change.
 template <class Work>
-auto WithAdvice(const RunConfig& run, const Context& context, DataType pass_type,
-                const Work& work) {
+auto WithAdvice(const RunConfig& run, const Context& context, DataType pass_type, int64_t batch,
+                int64_t length, const Work& work) {
   try {
     return work();
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kOutOfMemory || run.training.length == 0) throw;
+    if (error.code() != ErrorCode::kOutOfMemory || batch == 0 || length == 0) throw;
     const std::string advice =
-        train::MemoryAdvice(run.model, {.batch = run.training.batch,
-                                        .length = run.training.length,
+        train::MemoryAdvice(run.model, {.batch = batch,
+                                        .length = length,
                                         .recompute = run.training.recompute,
                                         .threads = context.threads(),
                                         .placement = {context.device(), pass_type}});
@@ -121,11 +123,20 @@ struct Trainer::Impl {
         model(config.model, static_cast<uint64_t>(config.training.seed),
               {.device = run_context.device(), .pass_type = pass_type}),
         network(internal::Inside(model)),
-        batches(data, config.training, run_context.device().type == DeviceType::kCuda),
+        batches_ahead(data, config.training, run_context.device().type == DeviceType::kCuda),
         stepper(config.training, context, network) {
     network.Freeze(config.training.freeze);
     if (config.training.class_weights == ClassWeights::kBalanced)
       network.WeighClasses(BalancedWeights(data.get()));
+  }
+
+  template <class Work>
+  auto Advised(std::span<const Batch> batches, const Work& work) const {
+    const auto tokens = [](const Batch& batch) { return batch.batch * batch.length; };
+    const auto largest = std::ranges::max_element(batches, std::less(), tokens);
+    const bool any = largest != batches.end();
+    return WithAdvice(config, context, pass_type, any ? largest->batch : 0,
+                      any ? largest->length : 0, work);
   }
 
   const Dataset& Data() const {
@@ -159,7 +170,7 @@ struct Trainer::Impl {
   DataType pass_type;
   Model model;
   models::Network& network;  // the model's network
-  train::BatchesAhead batches;
+  train::BatchesAhead batches_ahead;
   train::Stepper stepper;
 };
 
@@ -177,9 +188,9 @@ Trainer::Trainer(const RunConfig& config, const Context& context,
   CheckName("init", config.init);
   if (data == nullptr && (!config.data.empty() || config.model.vocab == 0)) data = OpenData(config);
   const RunConfig complete = Complete(config, data.get());
-  impl_ = WithAdvice(complete, context, pass_type, [&] {
-    return std::make_unique<Impl>(complete, context, std::move(data), pass_type);
-  });
+  impl_ = WithAdvice(
+      complete, context, pass_type, complete.training.batch, complete.training.length,
+      [&] { return std::make_unique<Impl>(complete, context, std::move(data), pass_type); });
 }
 Trainer::~Trainer() = default;
 
@@ -202,18 +213,17 @@ StartReport Trainer::StartFrom(const Model& model, bool outputs) {
 
 StepReport Trainer::Step() {
   impl_->Data();  // there must be some
-  return Step(impl_->batches.Of(step()));
+  return Step(impl_->batches_ahead.Of(step()));
 }
 
 StepReport Trainer::Step(std::span<const Batch> batches) {
-  return WithAdvice(impl_->config, impl_->context, impl_->pass_type,
-                    [&] { return impl_->stepper.Step(batches); });
+  return impl_->Advised(batches, [&] { return impl_->stepper.Step(batches); });
 }
 int64_t Trainer::CountTargets(std::span<const Batch> batches) const {
   return impl_->stepper.CountTargets(batches);
 }
 void Trainer::AddGradients(std::span<const Batch> batches, int64_t targets) {
-  impl_->stepper.AddGradients(batches, targets);
+  impl_->Advised(batches, [&] { impl_->stepper.AddGradients(batches, targets); });
 }
 View Trainer::Gradients() { return impl_->stepper.Gradients(); }
 StepReport Trainer::Update() { return impl_->stepper.Update(); }

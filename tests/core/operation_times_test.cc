@@ -49,9 +49,10 @@ TEST(OperationTimes, CountNestedOperationsOnce) {
   const Context context({.threads = 1});
   OperationTimes times(context);
   {
-    const OperationTimer outer(context, "outer");
-    const OperationTimer inner(context, "inner");
+    OperationTimer outer(context);
     EXPECT_TRUE(outer.IsAsked());
+    outer.Start("outer", "");
+    const OperationTimer inner(context);
     EXPECT_FALSE(inner.IsAsked());
   }
   ASSERT_EQ(times.Sums().size(), 1u);

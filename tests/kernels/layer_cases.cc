@@ -1,4 +1,6 @@
 // Cases of what layers compute from tokens' rows: convolutions, norms, activations.
+#include <algorithm>
+#include <array>
 #include <numbers>
 
 #include "kernels/activation.h"
@@ -9,8 +11,12 @@
 namespace favor {
 namespace {
 
-// `apart`: rows of x, y and their gradients are columns of wider arrays, at different places.
-void AddConvolution(std::vector<OperationCase>& cases, bool apart) {
+// Where rows of x, y and their gradients lie: in arrays of their own, or in columns of wider ones,
+// which begin at multiples of 8 columns; of the widths only those of kAligned are such multiples.
+enum class Rows { kTogether, kAligned, kApart };
+
+// Rows that are apart have two weights.
+void AddConvolution(std::vector<OperationCase>& cases, Rows lie) {
   struct Convolved {
     int64_t batch, length, columns, taps, ahead;
     bool masked;
@@ -27,13 +33,20 @@ void AddConvolution(std::vector<OperationCase>& cases, bool apart) {
     const int64_t rows = batch * length;
     const std::string size = Named(masked ? " masked" : "", rows, columns) + " taps " +
                              std::to_string(taps) + " ahead " + std::to_string(ahead) +
-                             (apart ? " apart" : "");
+                             std::array{"", " aligned", " apart"}[static_cast<size_t>(lie)];
+    const bool apart = lie != Rows::kTogether;
+    const int64_t own = !apart         ? columns
+                        : columns < 16 ? columns / 3
+                                       : columns / 16 * 8,
+                  others = columns - own;  // columns of the weights
+    const bool two = apart && own > 0;
     // Columns before the rows, and in all.
     struct Around {
       int64_t before, all;
     };
     const auto around = [=](int64_t before, int64_t more) {
-      return apart ? Around{before, columns + more} : Around{0, columns};
+      const int64_t odd = lie == Rows::kApart ? 3 : 0;
+      return apart ? Around{before, columns + more + odd} : Around{0, columns};
     };
     const Around of_x = around(8, 24), of_y = around(16, 16), of_grad_y = around(0, 8),
                  of_grad_x = around(24, 40);
@@ -44,10 +57,15 @@ void AddConvolution(std::vector<OperationCase>& cases, bool apart) {
     const auto part = [=](const View& array, const Around& place) {
       return array.Range(1, place.before, columns);
     };
+    const auto weights = [=](OperationRun& r) {
+      std::vector<ConstView> views = {r["weight"]};
+      if (two) views.push_back(r["weight 2"]);
+      return views;
+    };
     const auto forward = [=](OperationRun& r) {
       kernels::Convolution({.x = part(r["x"], of_x),
                             .sequences = sequences(r),
-                            .weight = r["weight"],
+                            .weights = weights(r),
                             .ahead = ahead,
                             .y = part(r["y"], of_y)},
                            r.context);
@@ -66,6 +84,23 @@ void AddConvolution(std::vector<OperationCase>& cases, bool apart) {
     const auto at = [](const Around& place, int64_t row, int64_t column) {
       return At(row * place.all + place.before + column);
     };
+    // The weight of a column, or its gradient, and its place there.
+    struct OfColumn {
+      const char* suffix;
+      size_t place;
+    };
+    const auto of_column = [=](int64_t tap, int64_t j) {
+      if (!two) return OfColumn{"", At(tap * columns + j)};
+      return j < own ? OfColumn{"", At(tap * own + j)} : OfColumn{" 2", At(tap * others + j - own)};
+    };
+    const auto weight_at = [=](const Hand& h, int64_t tap, int64_t j) {
+      const OfColumn of = of_column(tap, j);
+      return h[std::string("weight") + of.suffix][of.place];
+    };
+    const auto add_weights = [=](OperationCase& to, const std::string& name) {
+      to.Array(name, {taps, two ? own : columns});
+      if (two) to.Array(name + " 2", {taps, others});
+    };
     // Sums of 0 in the rows; what lies around them stays.
     const auto zeros = [=](const Numbers& before, const Around& place) {
       std::vector<Sum> sums(before.size());
@@ -76,48 +111,97 @@ void AddConvolution(std::vector<OperationCase>& cases, bool apart) {
       return sums;
     };
     OperationCase c("convolution" + size);
-    c.Array("x", {rows, of_x.all}).Array("weight", {taps, columns}).Array("y", {rows, of_y.all});
+    c.Array("x", {rows, of_x.all}).Array("y", {rows, of_y.all});
+    add_weights(c, "weight");
     c.Mask(batch, length).Output("y", static_cast<double>(taps + 1));
     c.run = forward;
     c.by_hand = [=](Hand& h) {
       std::vector<Sum> y = zeros(h["y"], of_y);
       each_tap(h, [&](int64_t row, int64_t tap, int64_t source, int64_t j) {
-        y[at(of_y, row, j)] += h["weight"][At(tap * columns + j)] * h["x"][at(of_x, source, j)];
+        y[at(of_y, row, j)] += weight_at(h, tap, j) * h["x"][at(of_x, source, j)];
       });
       h.results["y"] = y;
     };
     cases.push_back(c);
 
     OperationCase b("convolution backward" + size);
-    b.Array("x", {rows, of_x.all}).Array("weight", {taps, columns}).Array("y", {rows, of_y.all});
+    b.Array("x", {rows, of_x.all}).Array("y", {rows, of_y.all});
     b.Array("grad_y", {rows, of_grad_y.all}).Array("grad_x", {rows, of_grad_x.all});
-    b.Array("grad_weight", {taps, columns}).Mask(batch, length).KeepF32({"grad_weight"});
+    add_weights(b, "weight");
+    add_weights(b, "grad_weight");
+    b.Mask(batch, length).KeepF32({"grad_weight"});
     b.Output("grad_x", static_cast<double>(taps + 1)).Output("grad_weight", 3);
+    if (two) b.KeepF32({"grad_weight 2"}).Output("grad_weight 2", 3);
     if (!apart) {
       b.Gradient("grad_x", "x").Gradient("grad_weight", "weight");
       b.forward = forward;
     }
     b.run = [=](OperationRun& r) {
+      std::vector<View> gradients = {r["grad_weight"]};
+      if (two) gradients.push_back(r["grad_weight 2"]);
       kernels::ConvolutionBackward({.x = part(r["x"], of_x),
                                     .sequences = sequences(r),
-                                    .weight = r["weight"],
+                                    .weights = weights(r),
                                     .ahead = ahead,
                                     .grad_y = part(r["grad_y"], of_grad_y),
                                     .grad_x = part(r["grad_x"], of_grad_x),
-                                    .grad_weight = r["grad_weight"]},
+                                    .grad_weights = gradients},
                                    r.context);
     };
     b.by_hand = [=](Hand& h) {
-      std::vector<Sum> grad_x = zeros(h["grad_x"], of_grad_x),
-                       &grad_weight = h.results["grad_weight"];
+      std::vector<Sum> grad_x = zeros(h["grad_x"], of_grad_x);
       each_tap(h, [&](int64_t row, int64_t tap, int64_t source, int64_t j) {
         const double grad = h["grad_y"][at(of_grad_y, row, j)];
-        grad_x[at(of_grad_x, source, j)] += h["weight"][At(tap * columns + j)] * grad;
-        grad_weight[At(tap * columns + j)] += h["x"][at(of_x, source, j)] * grad;
+        grad_x[at(of_grad_x, source, j)] += weight_at(h, tap, j) * grad;
+        const OfColumn of = of_column(tap, j);
+        h.results[std::string("grad_weight") + of.suffix][of.place] +=
+            h["x"][at(of_x, source, j)] * grad;
       });
       h.results["grad_x"] = grad_x;
     };
     cases.push_back(b);
+  }
+}
+
+// Rows that follow others, which lie in columns of a wider array.
+void AddContinuedConvolution(std::vector<OperationCase>& cases) {
+  struct Continued {
+    int64_t length, before, columns, taps;
+  };
+  for (const Continued& one :
+       {Continued{1, 3, 8, 4}, {1, 0, 8, 4}, {2, 1, 5, 4}, {9, 3, 64, 4}, {6, 2, 33, 7}}) {
+    const int64_t length = one.length, before = one.before, columns = one.columns, taps = one.taps;
+    for (const int64_t more : {0, 3}) {
+      const int64_t stride = columns + more;
+      OperationCase c(Named(
+          "convolution after " + std::to_string(before) + " rows of " + std::to_string(stride),
+          length, columns));
+      c.Array("x", {length, columns}).Array("weight", {taps, columns});
+      c.Array("history", {std::max<int64_t>(before, 1), stride}).Array("y", {length, columns});
+      c.Output("y", static_cast<double>(taps + 1));
+      c.run = [=](OperationRun& r) {
+        kernels::Convolution({.x = r["x"],
+                              .sequences = {.batch = 1, .length = length, .mask = {}},
+                              .weights = {r["weight"]},
+                              .history = r["history"].Range(0, 0, before).Range(1, 0, columns),
+                              .y = r["y"]},
+                             r.context);
+      };
+      c.by_hand = [=](Hand& h) {
+        for (int64_t i = 0; i < length * columns; ++i) {
+          Sum sum;
+          for (int64_t tap = 0; tap < taps; ++tap) {
+            const int64_t from = i / columns - tap, column = i % columns;
+            if (from < -before) continue;
+            sum += h["weight"][At(tap * columns + column)] *
+                   (from < 0 ? h["history"][At((before + from) * stride + column)]
+                             : h["x"][At(from * columns + column)]);
+          }
+          h.Put("y", i, sum);
+        }
+      };
+      cases.push_back(c);
+    }
   }
 }
 
@@ -326,7 +410,8 @@ void AddActivation(std::vector<OperationCase>& cases) {
 
 std::vector<OperationCase> LayerCases() {
   std::vector<OperationCase> cases;
-  for (const bool apart : {false, true}) AddConvolution(cases, apart);
+  for (const Rows lie : {Rows::kTogether, Rows::kAligned, Rows::kApart}) AddConvolution(cases, lie);
+  AddContinuedConvolution(cases);
   AddLayerNorm(cases);
   AddActivation(cases);
   return cases;

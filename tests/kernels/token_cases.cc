@@ -173,7 +173,7 @@ void AddPositions(std::vector<OperationCase>& cases) {
     for (const bool wide : {false, true}) {
       AddWavesAdded(cases, one.rows, one.length, one.width, wide);
       for (const bool back : {false, true}) {
-        for (const RowsWithin& within : {RowsWithin{0, 0}, {3, 5}, {16, 48}})
+        for (const RowsWithin& within : {RowsWithin{0, 0}, {3, 5}, {16, 48}, {0, 4}, {16, 19}})
           AddRotation(cases, one.rows, one.length, one.heads, one.width, within, wide, back);
       }
     }

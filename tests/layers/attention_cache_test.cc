@@ -12,29 +12,35 @@
 namespace favor {
 namespace {
 
-// What Join gives is the last rows of all that came before, then the new ones; on every type.
-TEST(Tail, JoinsWhatCameBefore) {
+// The last rows of all that came, however many came at a time; of every type.
+TEST(Tail, KeepsTheLastRows) {
   const Context context({.threads = 1});
   constexpr int64_t kMost = 3, kColumns = 5;
   const std::vector<layers::Tail::Part> parts = {{".a", 2}, {".b", 3}};
   for (const DataType type : {DataType::kF32, DataType::kBF16}) {
     const Tensor rows = RandomTensor({20, kColumns}, 1, 1).To(type);
     const Tensor all = rows.To(DataType::kF64);
+    // Expects the last rows of the first `read`.
+    const auto expect = [&](const ConstView& got, int64_t read) {
+      const int64_t kept = std::min(kMost, read);
+      ASSERT_EQ(got.shape(), (Shape{kept, kColumns}));
+      Tensor numbers(got.shape(), DataType::kF64);
+      Copy(got, numbers);
+      for (int64_t i = 0; i < kept * kColumns; ++i)
+        ASSERT_EQ(numbers.Data<double>()[i], all.Data<double>()[(read - kept) * kColumns + i]);
+    };
     layers::Tail tail(kMost, parts, type);
     int64_t read = 0;
     for (const int64_t count : {1, 1, 4, 1, 2, 1, 1, 5}) {
-      const int64_t kept = std::min(kMost, read);
-      ASSERT_EQ(tail.rows(), kept);
-      EXPECT_EQ(tail.Bytes(), kept * kColumns * ItemBytes(type));
       layers::Tail copy = tail.Clone();
-      for (layers::Tail* each : {&tail, &copy}) {
-        Tensor joined({kept + count, kColumns}, type);
-        each->Join(context, rows.view().Range(0, read, count), joined);
-        const Tensor got = joined.To(DataType::kF64);
-        for (int64_t i = 0; i < (kept + count) * kColumns; ++i)
-          ASSERT_EQ(got.Data<double>()[i], all.Data<double>()[(read - kept) * kColumns + i]);
-      }
+      const ConstView before = tail.rows();
+      for (layers::Tail* each : {&tail, &copy})
+        each->Append(context, rows.view().Range(0, read, count));
+      expect(before, read);
       read += count;
+      expect(tail.rows(), read);
+      expect(copy.rows(), read);
+      EXPECT_EQ(tail.Bytes(), std::min(kMost, read) * kColumns * ItemBytes(type));
     }
     io::Safetensors file;
     tail.Store("tail", file);
@@ -50,11 +56,7 @@ TEST(Tail, JoinsWhatCameBefore) {
     }
     layers::Tail loaded(kMost, parts, type);
     loaded.Load("tail", file, read, "test");
-    Tensor joined({kMost + 1, kColumns}, type);
-    loaded.Join(context, rows.view().Range(0, 0, 1), joined);
-    const Tensor got = joined.To(DataType::kF64);
-    for (int64_t i = 0; i < kMost * kColumns; ++i)
-      ASSERT_EQ(got.Data<double>()[i], all.Data<double>()[(read - kMost) * kColumns + i]);
+    expect(loaded.rows(), read);
     EXPECT_THROW(loaded.Load("tail", file, kMost - 1, "test"), Error);
   }
 }
@@ -63,10 +65,9 @@ TEST(Tail, MayHoldNothing) {
   const Context context({.threads = 1});
   layers::Tail tail(0, {{".all", 4}});
   const Tensor rows = RandomTensor({2, 4}, 1, 1);
-  Tensor joined({2, 4});
   for (int i = 0; i < 2; ++i) {
-    tail.Join(context, rows, joined);
-    EXPECT_EQ(LargestDifference(joined, rows), 0);
+    tail.Append(context, rows);
+    EXPECT_EQ(tail.rows().size(0), 0);
     EXPECT_EQ(tail.Bytes(), 0);
   }
 }

@@ -84,6 +84,25 @@ TEST_F(LayerGradients, JointLinear) {
   }
 }
 
+// Gradients of parts that a step does not read are 0 when it ends, whatever they held.
+TEST_F(LayerGradients, JointLinearLeavesNothingOfUnreadParts) {
+  layers::JointLinear layer(parameters_, kParts, 5);
+  Shake();
+  const Tensor x = RandomDoubles({6, 5}, "x"), all = RandomDoubles({6, 12}, "all"),
+               last = RandomDoubles({6, 2}, "last");
+  Tensor grad_x({6, 5}, DataType::kF64);
+  parameters_.BeginGradients(context_);
+  layer.Backward(context_, x, all, grad_x);
+  parameters_.SettleGradients(context_);
+  parameters_.BeginGradients(context_);
+  layer.Backward(context_, x, last, grad_x, /*first=*/2);
+  parameters_.SettleGradients(context_);
+  for (const auto& parameter : parameters_.all()) {
+    for (int64_t i = 0; i < parameter->shape.Elements(); ++i)
+      EXPECT_EQ(parameter->grad.Data<double>()[i] != 0, parameter->name[0] == 'c');
+  }
+}
+
 // Each part has the parameters of a Linear of its name, and its columns are what that computes.
 TEST_F(LayerGradients, JointLinearIsSeveralLinears) {
   layers::JointLinear layer(parameters_, kParts, 5);
@@ -178,7 +197,7 @@ TEST_F(LayerGradients, Convolution) {
   for (const bool causal : {true, false}) {
     for (const bool masked : {true, false}) {
       parameters_ = ParameterSet({.seed = 3, .type = DataType::kF64});
-      layers::Convolution layer(parameters_, "convolution", 3, 5, causal);
+      layers::Convolution layer(parameters_, {{"first", 2}, {"second", 3}}, 3, causal);
       Shake();
       layers::Sequences sequences{.batch = 3, .length = 4, .mask = {}};
       if (masked) sequences.mask = mask;
@@ -191,11 +210,19 @@ TEST_F(LayerGradients, Convolution) {
       layer.Backward(context_, sequences, x, weights, grad_x);
       ExpectGradient("x", x, grad_x, loss);
       ExpectParameterGradients(loss);
-      // The first token of the second sequence by hand.
+      // The first token of the second sequence by hand: a column of each part.
       loss();
       const double *w = parameters_.all()[0]->value.Data<double>(), *in = x.Data<double>();
-      const double expected = causal ? w[0] * in[20] : w[5] * in[20] + w[0] * in[25];
+      const double expected = causal ? w[0] * in[20] : w[2] * in[20] + w[0] * in[25];
       EXPECT_NEAR(y.Data<double>()[20], expected, 1e-12);
+      const double* second = parameters_.all()[1]->value.Data<double>();
+      const double other = causal ? second[1] * in[23] : second[4] * in[23] + second[1] * in[28];
+      EXPECT_NEAR(y.Data<double>()[23], other, 1e-12);
+      // From the second part on.
+      Tensor last({12, 3}, DataType::kF64);
+      layer.Forward(context_, sequences, x.view().Range(1, 2, 3), last, /*first=*/1);
+      for (int64_t i = 0; i < 36; ++i)
+        EXPECT_EQ(last.Data<double>()[i], y.Data<double>()[i / 3 * 5 + 2 + i % 3]);
     }
   }
 }

@@ -28,12 +28,12 @@ TEST(MemoryAdvice, SaysWhatLessWouldTake) {
   EXPECT_EQ(MemoryAdvice(model, step), "a step of batch 8 × length 4096 takes about " +
                                            Gigabytes(model, step) + ": " +
                                            Gigabytes(model, recompute) + " with recompute, " +
-                                           Gigabytes(model, half) + " with half the batch");
+                                           Gigabytes(model, half) + " with batch 4");
   MemoryRequest one{.batch = 1, .length = 4096, .recompute = true}, shorter = one;
   shorter.length = 2048;
   EXPECT_EQ(MemoryAdvice(model, one), "a step of batch 1 × length 4096 takes about " +
                                           Gigabytes(model, one) + ": " + Gigabytes(model, shorter) +
-                                          " with half the length");
+                                          " with length 2048");
   one.placement.device.type = DeviceType::kCuda;
   MemoryRequest narrow = one;
   narrow.placement.pass_type = DataType::kBF16;
@@ -60,6 +60,39 @@ TEST(MemoryAdvice, IsPartOfTheErrorOfARun) {
     EXPECT_NE(text.find(": a step of batch 4096 × length "), std::string::npos) << text;
     EXPECT_NE(text.find(" with recompute, "), std::string::npos) << text;
   }
+}
+
+// Batches of the caller, whatever the config says.
+TEST(MemoryAdvice, IsAboutTheBatchesThatAreGiven) {
+  RunConfig run = SmallRun();
+  run.data = "";
+  run.model.vocab = 7;
+  run.model.width = 512;
+  run.model.ff = 2048;
+  run.model.positions = Positions::kRotary;
+  run.training.length = 6;
+  const Context context({.threads = 1});
+  Trainer trainer(run, context);
+  Batch small{.batch = 2, .length = 6}, large{.batch = 3, .length = 1 << 24};
+  for (Batch* batch : {&small, &large}) {
+    batch->tokens.assign(static_cast<size_t>(batch->batch * batch->length), 0);
+    batch->targets = batch->tokens;
+  }
+  const std::vector<Batch> batches = {small, large};
+  const auto expect = [&](const auto& work) {
+    try {
+      work();
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
+      const std::string text = error.what();
+      EXPECT_NE(text.find(": a step of batch 3 × length 16777216 takes about "), std::string::npos)
+          << text;
+      EXPECT_TRUE(text.ends_with(" with batch 1")) << text;
+    }
+  };
+  expect([&] { trainer.Step(batches); });
+  expect([&] { trainer.AddGradients(batches, trainer.CountTargets(batches)); });
 }
 
 TEST(MemoryAdvice, IsSilentAboutWhatCannotBeCounted) {

@@ -15,19 +15,31 @@ bool Exists(const Sequences& sequences, int64_t row) {
 
 }  // namespace
 
+// Whole rows, however many weights they have: parts of rows far apart are read slowly.
 void Convolution(const ConvolutionArguments& a, const Context& context) {
   WithType(a.y.type(), [&]<class T>(T) {
-    const int64_t taps = a.weight.size(0), columns = a.y.size(1), length = a.sequences.length;
+    const int64_t taps = a.weights[0].size(0), columns = a.y.size(1), length = a.sequences.length,
+                  before = a.history.empty() ? 0 : a.history.size(0);
+    const auto row_of_x = [&](int64_t row) { return a.x.Data<T>() + row * a.x.stride(0); };
+    const auto row_before = [&](int64_t from) {
+      return a.history.Data<T>() + (before + from) * a.history.stride(0);
+    };
     ParallelForBlocks(context, a.y.size(0), RowsOfTask(columns), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        T* to = a.y.Data<T>() + row * a.y.stride(0);
-        std::fill_n(to, columns, T{0});
+        std::fill_n(a.y.Data<T>() + row * a.y.stride(0), columns, T{0});
         for (int64_t tap = 0; tap < taps; ++tap) {
           const int64_t from = row % length - tap + a.ahead, source = row - tap + a.ahead;
-          if (from < 0 || from >= length || !Exists(a.sequences, source)) continue;
-          const T *w = a.weight.Data<T>() + tap * columns,
-                  *in = a.x.Data<T>() + source * a.x.stride(0);
-          for (int64_t j = 0; j < columns; ++j) to[j] += w[j] * in[j];
+          if (from < -before || from >= length) continue;
+          if (from >= 0 && !Exists(a.sequences, source)) continue;
+          const T* in = from < 0 ? row_before(from) : row_of_x(source);
+          T* to = a.y.Data<T>() + row * a.y.stride(0);
+          for (const ConstView& weight : a.weights) {
+            const int64_t count = weight.size(1);
+            const T* w = weight.Data<T>() + tap * count;
+            for (int64_t j = 0; j < count; ++j) to[j] += w[j] * in[j];
+            to += count;
+            in += count;
+          }
         }
       }
     });
@@ -37,8 +49,8 @@ void Convolution(const ConvolutionArguments& a, const Context& context) {
 void ConvolutionBackward(const ConvolutionGradients& a, const Context& context) {
   constexpr int64_t kRows = 256;  // rows of one task; the sums of tasks are added in their order
   WithType(a.grad_x.type(), [&]<class T>(T) {
-    const int64_t taps = a.weight.size(0), columns = a.x.size(1), length = a.sequences.length;
-    using Sums = std::vector<double>;
+    const int64_t taps = a.weights[0].size(0), columns = a.x.size(1), length = a.sequences.length;
+    using Sums = std::vector<double>;  // [taps, columns]
     const Sums zero(static_cast<size_t>(taps * columns), 0.0);
     // Each row of x collects gradients from the rows of y that read it.
     const Sums total = ParallelReduce(
@@ -46,19 +58,26 @@ void ConvolutionBackward(const ConvolutionGradients& a, const Context& context) 
         [&](int64_t begin, int64_t end) {
           Sums grad_w = zero;
           for (int64_t row = begin; row < end; ++row) {
-            T* to = a.grad_x.Data<T>() + row * a.grad_x.stride(0);
-            std::fill_n(to, columns, T{0});
+            std::fill_n(a.grad_x.Data<T>() + row * a.grad_x.stride(0), columns, T{0});
             if (!Exists(a.sequences, row)) continue;
-            const T* in = a.x.Data<T>() + row * a.x.stride(0);
             for (int64_t tap = 0; tap < taps; ++tap) {
               const int64_t at = row % length + tap - a.ahead;
               if (at < 0 || at >= length) continue;
-              const T *w = a.weight.Data<T>() + tap * columns,
+              const T *in = a.x.Data<T>() + row * a.x.stride(0),
                       *grad = a.grad_y.Data<T>() + (row + tap - a.ahead) * a.grad_y.stride(0);
+              T* to = a.grad_x.Data<T>() + row * a.grad_x.stride(0);
               double* sum = grad_w.data() + tap * columns;
-              for (int64_t j = 0; j < columns; ++j) {
-                to[j] += w[j] * grad[j];
-                sum[j] += static_cast<double>(grad[j] * in[j]);
+              for (const ConstView& weight : a.weights) {
+                const int64_t count = weight.size(1);
+                const T* w = weight.Data<T>() + tap * count;
+                for (int64_t j = 0; j < count; ++j) {
+                  to[j] += w[j] * grad[j];
+                  sum[j] += static_cast<double>(grad[j] * in[j]);
+                }
+                to += count;
+                grad += count;
+                in += count;
+                sum += count;
               }
             }
           }
@@ -67,8 +86,16 @@ void ConvolutionBackward(const ConvolutionGradients& a, const Context& context) 
         [](Sums& sum, const Sums& part) {
           for (size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
         });
-    T* to = a.grad_weight.Data<T>();
-    for (size_t i = 0; i < total.size(); ++i) to[i] += static_cast<T>(total[i]);
+    int64_t first = 0;
+    for (const View& grad_weight : a.grad_weights) {
+      const int64_t count = grad_weight.size(1);
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        T* to = grad_weight.Data<T>() + tap * count;
+        const double* from = total.data() + tap * columns + first;
+        for (int64_t j = 0; j < count; ++j) to[j] += static_cast<T>(from[j]);
+      }
+      first += count;
+    }
   });
 }
 

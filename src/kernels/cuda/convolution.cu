@@ -21,6 +21,8 @@ constexpr int kRowsOfPart = 32;  // rows of a thread in a part of the gradient o
 template <class T>
 struct Filter {
   const T *x, *weight;
+  const T* history;  // rows before those of x; may be null
+  int64_t before, history_stride;
   int64_t taps, first, direction;
   const float* mask;
   bool masks_y;  // y of padding is 0; if false, x of padding does not exist
@@ -46,9 +48,12 @@ __global__ void __launch_bounds__(kElementThreads) FilterKernel(const Filter<T> 
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
           const int64_t from = t + r + a.first + a.direction * tap;
-          if (from < 0 || from >= a.length || (!a.masks_y && is_padding(from))) continue;
+          if (from < -a.before || from >= a.length) continue;
+          if (from >= 0 && !a.masks_y && is_padding(from)) continue;
+          const T* row = from < 0 ? a.history + (a.before + from) * a.history_stride + column
+                                  : x + from * a.x_stride;
           float in[kCount];
-          LoadFloats(x + from * a.x_stride, in);
+          LoadFloats(row, in);
 #pragma unroll
           for (int c = 0; c < kCount; ++c) sums[r][c] += weight[c] * in[c];
         }
@@ -135,8 +140,10 @@ __global__ void __launch_bounds__(kElementThreads, 2) GradientKernel(const Gradi
 template <class T>
 void Apply(const Filter<T>& filter, cudaStream_t stream) {
   if (filter.batch * filter.length == 0 || filter.columns == 0) return;
-  const int64_t width = std::gcd(filter.columns, std::gcd(filter.x_stride, filter.y_stride));
-  WithRowPackets<T>(width, {filter.x, filter.weight, filter.y}, [&](auto count) {
+  const int64_t strides =
+      std::gcd(std::gcd(filter.x_stride, filter.y_stride), filter.history_stride);
+  const int64_t width = std::gcd(filter.columns, strides);
+  WithRowPackets<T>(width, {filter.x, filter.weight, filter.y, filter.history}, [&](auto count) {
     constexpr int kCount = decltype(count)::kValue;
     const dim3 block = BlockOverRows(filter.columns / kCount);
     const int64_t groups = filter.batch * ((filter.length + kRows - 1) / kRows);
@@ -169,66 +176,89 @@ void AddGradients(Gradients<T> a, float* grad_weight, const Context& context) {
   });
 }
 
+template <class T>
+void ConvolvePart(const ConvolutionArguments& a, const ConstView& weight, int64_t first,
+                  const Context& context) {
+  const bool continues = !a.history.empty();
+  Apply<T>({.x = ElementsOf<T>(a.x) + first,
+            .weight = ElementsOf<T>(weight),
+            .history = continues ? ElementsOf<T>(a.history) + first : nullptr,
+            .before = continues ? a.history.size(0) : 0,
+            .history_stride = continues ? a.history.stride(0) : 0,
+            .taps = weight.size(0),
+            .first = a.ahead,
+            .direction = -1,
+            .mask = ElementsOf<float>(a.sequences.mask),
+            .masks_y = false,
+            .batch = a.sequences.batch,
+            .length = a.sequences.length,
+            .columns = weight.size(1),
+            .x_stride = a.x.stride(0),
+            .y_stride = a.y.stride(0),
+            .y = ElementsOf<T>(a.y) + first},
+           StreamOf(context));
+}
+
+template <class T>
+void AddGradientsOfPart(const ConvolutionGradients& a, size_t part, int64_t first,
+                        const Context& context) {
+  const ConstView& weight = a.weights[part];
+  const int64_t taps = weight.size(0);
+  Gradients<T> gradients{.x = ElementsOf<T>(a.x) + first,
+                         .weight = ElementsOf<T>(weight),
+                         .grad_y = ElementsOf<T>(a.grad_y) + first,
+                         .taps = taps,
+                         .ahead = a.ahead,
+                         .mask = ElementsOf<float>(a.sequences.mask),
+                         .rows = a.grad_x.size(0),
+                         .length = a.sequences.length,
+                         .columns = weight.size(1),
+                         .x_stride = a.x.stride(0),
+                         .grad_y_stride = a.grad_y.stride(0),
+                         .grad_x_stride = a.grad_x.stride(0),
+                         .grad_x = ElementsOf<T>(a.grad_x) + first};
+  float* grad_weight = a.grad_weights[part].template Data<float>();
+  if (taps <= kTaps) return AddGradients(gradients, grad_weight, context);
+  Apply<T>({.x = gradients.grad_y,
+            .weight = gradients.weight,
+            .taps = taps,
+            .first = -a.ahead,
+            .direction = 1,
+            .mask = gradients.mask,
+            .masks_y = true,
+            .batch = a.sequences.batch,
+            .length = gradients.length,
+            .columns = gradients.columns,
+            .x_stride = gradients.grad_y_stride,
+            .y_stride = gradients.grad_x_stride,
+            .y = gradients.grad_x},
+           StreamOf(context));
+  gradients.grad_x = nullptr;
+  for (int64_t tap = 0; tap < taps; tap += kTaps) {
+    gradients.first_tap = tap;
+    gradients.taps = std::min<int64_t>(kTaps, taps - tap);
+    AddGradients(gradients, grad_weight, context);
+  }
+}
+
 }  // namespace
 
 void Convolution(const ConvolutionArguments& a, const Context& context) {
   WithElements(kName, a.y, [&](auto element) {
-    using T = decltype(element);
-    Apply<T>({.x = ElementsOf<T>(a.x),
-              .weight = ElementsOf<T>(a.weight),
-              .taps = a.weight.size(0),
-              .first = a.ahead,
-              .direction = -1,
-              .mask = ElementsOf<float>(a.sequences.mask),
-              .masks_y = false,
-              .batch = a.sequences.batch,
-              .length = a.sequences.length,
-              .columns = a.y.size(1),
-              .x_stride = a.x.stride(0),
-              .y_stride = a.y.stride(0),
-              .y = ElementsOf<T>(a.y)},
-             StreamOf(context));
+    int64_t first = 0;
+    for (const ConstView& weight : a.weights) {
+      ConvolvePart<decltype(element)>(a, weight, first, context);
+      first += weight.size(1);
+    }
   });
 }
 
 void ConvolutionBackward(const ConvolutionGradients& a, const Context& context) {
   WithElements(kName, a.grad_x, [&](auto element) {
-    using T = decltype(element);
-    const int64_t taps = a.weight.size(0);
-    Gradients<T> gradients{.x = ElementsOf<T>(a.x),
-                           .weight = ElementsOf<T>(a.weight),
-                           .grad_y = ElementsOf<T>(a.grad_y),
-                           .taps = taps,
-                           .ahead = a.ahead,
-                           .mask = ElementsOf<float>(a.sequences.mask),
-                           .rows = a.grad_x.size(0),
-                           .length = a.sequences.length,
-                           .columns = a.grad_x.size(1),
-                           .x_stride = a.x.stride(0),
-                           .grad_y_stride = a.grad_y.stride(0),
-                           .grad_x_stride = a.grad_x.stride(0),
-                           .grad_x = ElementsOf<T>(a.grad_x)};
-    float* grad_weight = a.grad_weight.Data<float>();
-    if (taps <= kTaps) return AddGradients(gradients, grad_weight, context);
-    Apply<T>({.x = gradients.grad_y,
-              .weight = gradients.weight,
-              .taps = taps,
-              .first = -a.ahead,
-              .direction = 1,
-              .mask = gradients.mask,
-              .masks_y = true,
-              .batch = a.sequences.batch,
-              .length = gradients.length,
-              .columns = gradients.columns,
-              .x_stride = gradients.grad_y_stride,
-              .y_stride = gradients.grad_x_stride,
-              .y = gradients.grad_x},
-             StreamOf(context));
-    gradients.grad_x = nullptr;
-    for (int64_t tap = 0; tap < taps; tap += kTaps) {
-      gradients.first_tap = tap;
-      gradients.taps = std::min<int64_t>(kTaps, taps - tap);
-      AddGradients(gradients, grad_weight, context);
+    int64_t first = 0;
+    for (size_t part = 0; part < a.weights.size(); ++part) {
+      AddGradientsOfPart<decltype(element)>(a, part, first, context);
+      first += a.weights[part].size(1);
     }
   });
 }
