@@ -7,6 +7,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.
 #include <algorithm>
+#include <numeric>
 #include <variant>
 
 #include "core/parallel.h"
@@ -78,9 +79,9 @@ constexpr int64_t kTaskElements = 1 << 16;  // elements of B in one task
 // C is computed in blocks of this many rows and columns, which stay in the L2 cache with what of A
 // and B they read (192·256 floats: 192 KiB).
 constexpr int64_t kBlockRows = 192, kBlockColumns = 256;
-// A is read in place if its rows are contiguous, or if its columns are and lie close together:
-// farther apart they would compete for the same sets of the cache.
-constexpr int64_t kMostInPlace = 128;
+// A is read in place if its rows are contiguous, or if its columns are, lie close together and do
+// not compete for the same sets of the cache, which repeat after 1024 elements.
+constexpr int64_t kMostInPlace = 400, kRepeat = 1024, kFewestSets = 8;
 // A task takes all columns of its rows if there are at least kFewBlocks blocks of rows, half as
 // long if need be; a sum is cut among tasks if there are fewer blocks in all and the pieces keep at
 // least kLeastPiece terms.
@@ -145,7 +146,10 @@ struct Product {
             .last = last && terms.begin + count == depth,
             .bias = bias == nullptr || terms.begin > 0 ? nullptr : bias + of_columns.begin};
   }
-  bool ReadsAInPlace() const { return a.column_step <= kMostInPlace; }
+  bool ReadsAInPlace() const {
+    return a.column_step <= kMostInPlace &&
+           std::gcd(a.column_step, kRepeat) <= kRepeat / kFewestSets;
+  }
 };
 
 // Up to kDepth terms of one panel of C.
