@@ -10,10 +10,10 @@
 
 namespace favor::layers {
 
-Tail::Tail(int64_t most, std::vector<Part> parts, DataType type, const Device& device)
+Tail::Tail(int64_t most, std::vector<NamedColumns> parts, DataType type, const Device& device)
     : parts_(std::move(parts)) {
   int64_t columns = 0;
-  for (const Part& part : parts_) columns += part.columns;
+  for (const NamedColumns& part : parts_) columns += part.columns;
   memory_ = Tensor({most, columns}, type, device);
   other_ = memory_.Clone();
 }
@@ -68,11 +68,11 @@ void Tail::Load(const std::string& prefix, const io::Safetensors& file, int64_t 
 
 namespace {
 
-std::vector<Tail::Part> TailParts(const AttentionShape& shape) {
-  if (!shape.ReadsQueriesAndKeys()) return {{".value_tail", shape.value_columns}};
-  return {{".query_tail", shape.query_columns},
-          {".key_tail", shape.key_columns},
-          {".value_tail", shape.value_columns}};
+// Of what attention reads.
+std::vector<NamedColumns> TailParts(const AttentionShape& shape) {
+  std::vector<NamedColumns> parts = shape.Projections(".", "_tail");
+  if (!shape.ReadsQueriesAndKeys()) parts.erase(parts.begin(), parts.end() - 1);
+  return parts;
 }
 
 }  // namespace

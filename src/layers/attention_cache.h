@@ -12,18 +12,15 @@
 #include "favor/attention.h"
 #include "io/safetensors.h"
 #include "layers/head_groups.h"
+#include "layers/named_columns.h"
 
 namespace favor::layers {
 
 // The last rows of a sequence, at most `most`, where and as its layer makes them.
 class Tail {
  public:
-  // Columns that files keep as a tensor of their own.
-  struct Part {
-    std::string name;
-    int64_t columns;
-  };
-  Tail(int64_t most, std::vector<Part> parts, DataType type = DataType::kF32,
+  // Files keep each part as a tensor of its own.
+  Tail(int64_t most, std::vector<NamedColumns> parts, DataType type = DataType::kF32,
        const Device& device = {});
   Tail Clone() const;
 
@@ -41,7 +38,7 @@ class Tail {
  private:
   Tail() = default;
 
-  std::vector<Part> parts_;  // side by side
+  std::vector<NamedColumns> parts_;
   int64_t rows_ = 0;
   Tensor memory_,
       other_;  // [most, columns], of which the first rows_ are in use; and the last ones

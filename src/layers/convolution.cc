@@ -6,8 +6,8 @@
 
 namespace favor::layers {
 
-Convolution::Convolution(ParameterSet& parameters, const std::vector<Part>& parts, int64_t taps,
-                         bool causal)
+Convolution::Convolution(ParameterSet& parameters, const std::vector<NamedColumns>& parts,
+                         int64_t taps, bool causal)
     : ahead_(causal ? 0 : taps / 2) {
   const double deviation = 1 / std::sqrt(static_cast<double>(taps));
   for (const auto& [name, columns] : parts) {

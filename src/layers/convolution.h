@@ -6,11 +6,11 @@
 #define FAVOR_LAYERS_CONVOLUTION_H_
 
 #include <cstddef>
-#include <string>
 #include <vector>
 
 #include "favor/context.h"
 #include "kernels/sequences.h"
+#include "layers/named_columns.h"
 #include "layers/parameter.h"
 
 namespace favor::layers {
@@ -19,13 +19,9 @@ using kernels::Sequences;
 
 class Convolution {
  public:
-  // Columns side by side.
-  struct Part {
-    std::string name;
-    int64_t columns;
-  };
   // For each part "<name>.weight" [taps, columns], w_i in row i.
-  Convolution(ParameterSet& parameters, const std::vector<Part>& parts, int64_t taps, bool causal);
+  Convolution(ParameterSet& parameters, const std::vector<NamedColumns>& parts, int64_t taps,
+              bool causal);
 
   // x and y [rows, columns of all parts from part `first` on].
   void Forward(const Context& context, const Sequences& sequences, ConstView x, View y,

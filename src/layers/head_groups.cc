@@ -17,6 +17,13 @@ View HeadGroup::AsHeads(const View& rows, int64_t length, int64_t first, int64_t
           rows.device()};
 }
 
+std::vector<NamedColumns> AttentionShape::Projections(const std::string& before,
+                                                      const std::string& behind) const {
+  return {{before + "query" + behind, query_columns},
+          {before + "key" + behind, key_columns},
+          {before + "value" + behind, value_columns}};
+}
+
 bool AttentionShape::ReadsQueriesAndKeys() const {
   return std::ranges::any_of(groups, [](const HeadGroup& group) {
     return attention::FindKind(group.options.attention).ReadsQueriesAndKeys();

@@ -4,10 +4,12 @@
 #define FAVOR_LAYERS_HEAD_GROUPS_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "favor/attention.h"
 #include "favor/tensor.h"
+#include "layers/named_columns.h"
 
 namespace favor::layers {
 
@@ -76,6 +78,9 @@ struct AttentionShape {
   int64_t query_feature_columns = 0, key_feature_columns = 0;  // 0: no group is projected
   std::vector<double> memories;                                // of all heads that forget
   bool decay_per_token = true;  // every token has a decay of its own; false: one for each head
+
+  // Queries, keys and values: "<before>query<behind>" and so on.
+  std::vector<NamedColumns> Projections(const std::string& before, const std::string& behind) const;
 
   // Whether the attention of some group does; if not, queries and keys are not computed.
   bool ReadsQueriesAndKeys() const;

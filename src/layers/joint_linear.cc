@@ -20,17 +20,18 @@ AnyView Joint(const AnyView& first, std::span<Parameter* const> parameters) {
 
 }  // namespace
 
-JointLinear::JointLinear(ParameterSet& parameters, const std::vector<Part>& parts, int64_t in) {
+JointLinear::JointLinear(ParameterSet& parameters, const std::vector<NamedColumns>& parts,
+                         int64_t in) {
   const auto place = [](const std::vector<Parameter*>& before) {
     return before.empty() ? Place::kAligned : Place::kBehind;
   };
-  for (const Part& part : parts) {
+  for (const NamedColumns& part : parts) {
     weights_.push_back(&parameters.Add(part.name + ".weight", {part.columns, in},
                                        {.deviation = 1 / std::sqrt(static_cast<double>(in))}, true,
                                        place(weights_)));
     weights_.back()->is_stored = true;
   }
-  for (const Part& part : parts) {
+  for (const NamedColumns& part : parts) {
     biases_.push_back(
         &parameters.Add(part.name + ".bias", {part.columns}, {}, false, place(biases_)));
   }

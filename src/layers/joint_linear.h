@@ -5,22 +5,18 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "favor/context.h"
+#include "layers/named_columns.h"
 #include "layers/parameter.h"
 
 namespace favor::layers {
 
 class JointLinear {
  public:
-  struct Part {
-    std::string name;
-    int64_t columns;
-  };
   // For each part "<name>.weight" [columns, in] and "<name>.bias" [columns], as of a Linear.
-  JointLinear(ParameterSet& parameters, const std::vector<Part>& parts, int64_t in);
+  JointLinear(ParameterSet& parameters, const std::vector<NamedColumns>& parts, int64_t in);
 
   // x [rows, in], y [rows, columns of all parts from part `first` on].
   void Forward(const Context& context, ConstView x, View y, size_t first = 0) const;

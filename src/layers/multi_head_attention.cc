@@ -10,18 +10,11 @@ namespace favor::layers {
 MultiHeadAttention::MultiHeadAttention(ParameterSet& parameters, const std::string& name,
                                        const AttentionShape& shape, double output_gain)
     : shape_(shape),
-      projection_(parameters,
-                  {{name + ".query", shape.query_columns},
-                   {name + ".key", shape.key_columns},
-                   {name + ".value", shape.value_columns}},
-                  shape.width),
+      projection_(parameters, shape.Projections(name + ".", ""), shape.width),
       output_(parameters, name + ".output", shape.output_columns, shape.width, output_gain) {
   if (shape.convolution > 0) {
-    const std::vector<Convolution::Part> parts = {
-        {name + ".query_convolution", shape.query_columns},
-        {name + ".key_convolution", shape.key_columns},
-        {name + ".value_convolution", shape.value_columns}};
-    convolution_.emplace(parameters, parts, shape.convolution, shape.groups[0].options.causal);
+    convolution_.emplace(parameters, shape.Projections(name + ".", "_convolution"),
+                         shape.convolution, shape.groups[0].options.causal);
   }
   for (size_t i = 0; i < shape_.groups.size(); ++i) {
     const HeadGroup& group = shape_.groups[i];

@@ -89,7 +89,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(MatmulCase{1, 1, 1}, MatmulCase{1, 701, 517}, MatmulCase{3, 9, 31},
                     MatmulCase{4, 130, 2048}, MatmulCase{7, 5, 3}, MatmulCase{6, 16, 64},
                     MatmulCase{13, 33, 65}, MatmulCase{200, 258, 130}, MatmulCase{17, 300, 64},
-                    MatmulCase{193, 16, 200}, MatmulCase{10, 20, 5000}, MatmulCase{64, 64, 2048},
+                    MatmulCase{193, 16, 200}, MatmulCase{256, 35, 90}, MatmulCase{384, 35, 600},
+                    MatmulCase{10, 20, 5000}, MatmulCase{64, 64, 2048},
                     // Packed in two chunks of the sum, the last shorter than a piece.
                     MatmulCase{10, 20, 70100},
                     // Tasks by rows: rows of A read in place and copied.

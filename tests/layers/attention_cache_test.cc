@@ -16,7 +16,7 @@ namespace {
 TEST(Tail, KeepsTheLastRows) {
   const Context context({.threads = 1});
   constexpr int64_t kMost = 3, kColumns = 5;
-  const std::vector<layers::Tail::Part> parts = {{".a", 2}, {".b", 3}};
+  const std::vector<layers::NamedColumns> parts = {{".a", 2}, {".b", 3}};
   for (const DataType type : {DataType::kF32, DataType::kBF16}) {
     const Tensor rows = RandomTensor({20, kColumns}, 1, 1).To(type);
     const Tensor all = rows.To(DataType::kF64);

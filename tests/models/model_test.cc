@@ -179,19 +179,6 @@ TEST(Model, AnswersSeveralThreadsAtOnce) {
   EXPECT_EQ(one_again, one);
 }
 
-TEST(Model, CountingMemoryLeavesPassesAlone) {
-  const Context context({.threads = 1});
-  const auto network = models::Network::Make(SmallConfig(), {.seed = 1});
-  const Batch batch = SmallBatch(SmallConfig());
-  models::PassBuffers buffers = network->MakeBuffers();
-  const double loss = Evaluated(*network, batch, {.context = context}, buffers).loss;
-  const models::Transformer::Shape shape{.batch = 2, .length = 6};
-  EXPECT_EQ(network->BufferBytes(shape), buffers.arena.Bytes());
-  EXPECT_EQ(network->BufferBytes(shape), network->BufferBytes(shape));
-  EXPECT_EQ(buffers.activations.shape, shape);
-  EXPECT_EQ(Evaluated(*network, batch, {.context = context}, buffers).loss, loss);
-}
-
 // Sizes of the paper (A.1).
 TEST(Model, PresetsHaveTheSizesOfThePaper) {
   const auto expect = [](const char* name, int64_t heads, int64_t layers, int64_t ff,
@@ -217,19 +204,6 @@ TEST(Model, PresetsHaveTheSizesOfThePaper) {
   }
 }
 
-TEST(Model, MemoryIsLinearInLengthAndLessWithRecomputing) {
-  ModelConfig config = SmallConfig();
-  config.max_length = 1 << 20;
-  const auto plan = [&](int64_t length, bool recompute) {
-    return EstimateMemory(config, {.length = length, .recompute = recompute}).activations;
-  };
-  const auto growth = static_cast<double>(plan(65536, false) - plan(32768, false)) /
-                      static_cast<double>(plan(32768, false) - plan(16384, false));
-  EXPECT_NEAR(growth, 2, 0.01);
-  config.layers = 8;
-  EXPECT_LT(plan(4096, true), plan(4096, false) / 2);
-}
-
 // Unless it is given, the A of oprf is that of queries and keys of variance 1, by the dim of a
 // head.
 TEST(Model, TheAOfOprfFollowsFromTheDim) {
@@ -242,50 +216,6 @@ TEST(Model, TheAOfOprfFollowsFromTheDim) {
                expected = Model(given, 1).Logits(batch, context);
   for (int64_t i = 0; i < logits.shape().Elements(); ++i)
     ASSERT_EQ(logits.Data<float>()[i], expected.Data<float>()[i]) << i;
-}
-
-// Four bytes of each parameter, as many for its gradient, twice as many for AdamW's two moments.
-// Attention keeps eight bytes per query head and token, and encoders a state of doubles per query
-// head: m maxima, m sums and m · dim sums of values.
-TEST(Model, MemoryByHand) {
-  ModelConfig config = SmallConfig(/*causal=*/false);  // 2 layers, 2 heads of dim 4, 8 features
-  config.kv_heads = 1;
-  const int64_t parameters = 4 * Summarize(config).parameters;
-  const MemoryEstimate training = EstimateMemory(config, {.batch = 3, .length = 6}),
-                       evaluation =
-                           EstimateMemory(config, {.batch = 3, .length = 6, .training = false});
-  EXPECT_EQ(training.parameters, parameters);
-  EXPECT_EQ(training.gradients, parameters);
-  EXPECT_EQ(training.optimizer, 2 * parameters);
-  EXPECT_EQ(training.attention, 2 * 3 * 2 * (8 * 6 + 8 * 8 * (4 + 2)));
-  EXPECT_EQ(evaluation.parameters, parameters);
-  EXPECT_EQ(evaluation.gradients + evaluation.optimizer + evaluation.attention, 0);
-}
-
-// In bf16 passes read two bytes more of each parameter, and write half as much; on a GPU attention
-// keeps four bytes per query head and token. No GPU is needed to know.
-TEST(Model, MemoryOnAGpuByHand) {
-  ModelConfig config = SmallConfig(/*causal=*/false);
-  config.kv_heads = 1;
-  const int64_t count = Summarize(config).parameters;
-  const auto plan = [&](DataType pass_type) {
-    return EstimateMemory(
-        config, {.batch = 3,
-                 .length = 6,
-                 .placement = {.device = {.type = DeviceType::kCuda}, .pass_type = pass_type}});
-  };
-  const MemoryEstimate narrow = plan(DataType::kBF16), wide = plan(DataType::kF32),
-                       here = EstimateMemory(config, {.batch = 3, .length = 6});
-  EXPECT_EQ(narrow.parameters, 6 * count);
-  EXPECT_EQ(wide.parameters, 4 * count);
-  EXPECT_EQ(narrow.gradients, 4 * count);
-  EXPECT_EQ(narrow.optimizer, 8 * count);
-  EXPECT_EQ(narrow.attention, 2 * 3 * 2 * (4 * 6 + 8 * 8 * (4 + 2)));
-  EXPECT_EQ(wide.activations, here.activations);
-  const double share =
-      static_cast<double>(narrow.activations) / static_cast<double>(wide.activations);
-  EXPECT_GT(share, 0.5);
-  EXPECT_LT(share, 0.7);  // means, and gaps between small arrays
 }
 
 // What runs on the CPU only is refused before anything is allocated.
