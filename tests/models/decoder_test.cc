@@ -311,6 +311,28 @@ TEST_F(DecoderFile, TailsOfConvolutionsMustBeWhole) {
   });
 }
 
+// A prefix of an older favor is not taken for that of another model.
+TEST_F(DecoderFile, OtherVersionsAreRefusedAsSuch) {
+  Model model(DecoderConfig(), 1);
+  Decoder decoder(model, context_);
+  decoder.Read(Tokens(5, 23));
+  decoder.Save(dir_ / "context");
+  const std::string bytes = ReadText(dir_ / "context");
+  io::Safetensors file = io::ParseSafetensors(std::as_bytes(std::span(bytes)), "file");
+  file.metadata.erase("checksum");
+  file.metadata["version"] = "2";
+  file.metadata["model"] = "0";
+  io::WriteSafetensors(dir_ / "changed", file);
+  try {
+    decoder.Load(dir_ / "changed");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("is a prefix of version '2', expected 3"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 // Names and shapes of weights do not tell these apart.
 TEST_F(DecoderFile, EveryOptionMakesAnotherModel) {
   ModelConfig config = DecoderConfig();
