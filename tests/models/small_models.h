@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "favor/model.h"
 #include "favor/random.h"
@@ -68,6 +71,15 @@ inline ModelConfig DecoderConfig() {
   config.features.features = 24;
   config.positions = Positions::kRotary;
   return config;
+}
+
+inline std::vector<int32_t> Tokens(int64_t count, int64_t vocab) {
+  return SmallBatch({.vocab = vocab}, 1, count).tokens;
+}
+
+// Kinds of attention that need the option `window`.
+inline bool TakesWindow(std::string_view attention) {
+  return attention == "exact-window" || attention == "window" || attention == "hybrid";
 }
 
 inline size_t Largest(std::span<const float> logits) {
