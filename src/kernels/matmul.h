@@ -25,9 +25,6 @@ struct MatmulArguments {
   bool add = false;
   ConstView bias{};  // empty: no bias; not allowed with `add`
   MatmulEpilogue then{};
-  // [rows], the sum of each row of A is added to it: a product that is the gradient of a weight is
-  // that of the bias as well. The columns of A must be contiguous then, and on a GPU sums are f32.
-  View row_sums{};
 };
 
 // The sizes of a product and what follows it: "1024 × 64 × 512 + bias, activation".

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/column_sums.h"
 #include "kernels/matmul.h"
 
 namespace favor::layers {
@@ -50,14 +51,11 @@ void JointLinear::Backward(const Context& context, ConstView x, ConstView grad_y
                            size_t first) {
   const std::span weights = std::span(weights_).subspan(first),
                   biases = std::span(biases_).subspan(first);
+  kernels::AddColumnSums({.rows = grad_y, .sums = Joint(biases[0]->grad, biases)}, context);
   // A step stores the gradients of all of them, or of none.
   const bool adds = weights[0]->Adds();
   for (Parameter* weight : weights.subspan(1)) weight->Adds();
-  kernels::Matmul({.a = kernels::Transposed(grad_y),
-                   .b = x,
-                   .c = Joint(weights[0]->grad, weights),
-                   .add = adds,
-                   .row_sums = Joint(biases[0]->grad, biases)},
+  kernels::Matmul({kernels::Transposed(grad_y), x, Joint(weights[0]->grad, weights), /*add=*/adds},
                   context);
   kernels::Matmul({.a = grad_y, .b = Joint(weights[0]->read, weights), .c = grad_x}, context);
 }

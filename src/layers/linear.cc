@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "kernels/column_sums.h"
+
 namespace favor::layers {
 
 Linear::Linear(ParameterSet& parameters, const std::string& name, int64_t in, int64_t out,
@@ -32,11 +34,8 @@ void Linear::BackwardInput(const Context& context, ConstView grad_y, View grad_x
 }
 
 void Linear::BackwardWeights(const Context& context, ConstView x, ConstView grad_y) {
-  kernels::Matmul({.a = kernels::Transposed(grad_y),
-                   .b = x,
-                   .c = weight_->grad,
-                   .add = weight_->Adds(),
-                   .row_sums = bias_->grad},
+  kernels::AddColumnSums({.rows = grad_y, .sums = bias_->grad}, context);
+  kernels::Matmul({kernels::Transposed(grad_y), x, weight_->grad, /*add=*/weight_->Adds()},
                   context);
 }
 

@@ -64,8 +64,6 @@ TEST(OperationTimes, DescribeProducts) {
   Tensor c({2, 4});
   EXPECT_EQ(kernels::Describe({a, b, c}), "2 × 3 × 4");
   EXPECT_EQ(kernels::Describe({.a = a, .b = b, .c = c, .add = true}), "2 × 3 × 4 + what is there");
-  EXPECT_EQ(kernels::Describe({.a = a, .b = b, .c = c, .row_sums = c.view().At(0)}),
-            "2 × 3 × 4, sums of rows");
   EXPECT_EQ(kernels::Describe({.a = a,
                                .b = b,
                                .c = c,

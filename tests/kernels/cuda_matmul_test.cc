@@ -48,55 +48,6 @@ TEST_F(CudaMatmul, TakesRowsAtAnyAddress) {
   }
 }
 
-// Gradients of a weight and its bias: cuBLASLt makes both at once where it can. Sums are added to
-// what is there, and the product is what it is without them.
-TEST_F(CudaMatmul, SumsOfRowsAreAddedToWhatIsThere) {
-  constexpr Sizes kLong{2048, 512, 20000};
-  std::vector<Sizes> all(std::begin(kAllSizes), std::end(kAllSizes));
-  all.push_back(kLong);
-  for (const Types& types :
-       {Types{DataType::kF32, DataType::kF32}, {DataType::kBF16, DataType::kF32}}) {
-    for (const Sizes& sizes : all) {
-      SCOPED_TRACE(Named(sizes, types));
-      const Exact exact(sizes, types);
-      const Tensor before = Draw(1, sizes.rows, "sums", DataType::kF32);
-      WithEveryEngine([&] {
-        for (const int64_t gap : {0, 5}) {
-          OnGpu a(exact.a, types.in, {.by_columns = true, .gap = gap}), b(exact.b, types.in),
-              c(exact.before, types.out), sums(before, DataType::kF32),
-              again(before, DataType::kF32);
-          for (OnGpu* of_run : {&sums, &again}) {
-            kernels::Matmul({.a = a.view(),
-                             .b = b.view(),
-                             .c = c.view(),
-                             .add = of_run == &sums,
-                             .row_sums = of_run->view().At(0)},
-                            *context_);
-          }
-          context_->Wait();
-          EXPECT_TRUE(sums.HasBitsOf(again));
-          const Tensor got = sums.Read(), product = c.Read();
-          for (int64_t row = 0; row < sizes.rows; ++row) {
-            double sum = before.Data<double>()[row], size = std::fabs(sum);
-            for (int64_t i = 0; i < sizes.depth; ++i) {
-              const double term = exact.a.Data<double>()[row * sizes.depth + i];
-              sum += term;
-              size += std::fabs(term);
-            }
-            const double error = static_cast<double>(sizes.depth + 4) * 0x1p-24 * size;
-            ASSERT_NEAR(got.Data<double>()[row], sum, error) << row;
-          }
-          for (int64_t i = 0; i < product.shape().Elements(); ++i) {
-            const auto [value, error] = Expected(exact, types, Mode::kStored, i);
-            ASSERT_NEAR(product.Data<double>()[i], value, error) << i;
-          }
-        }
-      });
-      if (HasFatalFailure()) return;
-    }
-  }
-}
-
 // Neither rows nor columns are contiguous, or all rows are one.
 TEST_F(CudaMatmul, TakesAnyStrides) {
   constexpr Sizes kSizes{70, 80, 90};

@@ -188,34 +188,6 @@ struct Epilogues {
 };
 
 // What follows a product gives what the operation gives on the whole result, in double.
-// Of a matrix seen by its columns, also where there is no product.
-TEST(Matmul, AddsTheSumsOfRows) {
-  const Context context({.threads = 2});
-  constexpr int64_t kDepth = 70, kRows = 5;
-  const Tensor a = Random(kDepth, kRows, "a"), b = Random(kDepth, 9, "b");
-  for (const DataType type : {DataType::kF32, DataType::kF64}) {
-    for (const int64_t columns : {int64_t{9}, int64_t{0}}) {
-      const Tensor typed_a = a.To(type), typed_b = b.To(type);
-      Tensor before({kRows}), c({kRows, columns}, type), alone({kRows, columns}, type);
-      for (int64_t row = 0; row < kRows; ++row) before.Data<float>()[row] = 2.5f;
-      Tensor sums = before.To(type);
-      const ConstView rows = kernels::Transposed(typed_a),
-                      other = typed_b.view().Range(1, 0, columns);
-      kernels::Matmul({.a = rows, .b = other, .c = c, .row_sums = sums}, context);
-      kernels::Matmul({.a = rows, .b = other, .c = alone}, context);
-      EXPECT_EQ(std::memcmp(c.view().data(), alone.view().data(), static_cast<size_t>(c.Bytes())),
-                0);
-      const Tensor exact = sums.To(DataType::kF64);
-      for (int64_t row = 0; row < kRows; ++row) {
-        double sum = 2.5;
-        for (int64_t i = 0; i < kDepth; ++i)
-          sum += static_cast<double>(a.Data<float>()[i * kRows + row]);
-        EXPECT_NEAR(exact.Data<double>()[row], sum, 1e-5) << Name(type) << " " << columns;
-      }
-    }
-  }
-}
-
 TEST(Matmul, IsFollowedByAnOperation) {
   const Context context({.threads = 2});
   for (const auto& [rows, columns, depth] : kWays) {

@@ -13,7 +13,6 @@
 #include "core/parallel.h"
 #include "core/scratch.h"
 #include "hwy/highway.h"
-#include "kernels/column_sums.h"
 #include "kernels/cpu/packed.h"
 #include "kernels/cpu/ranges.h"
 #include "kernels/cpu/simd/gemm-inl.h"
@@ -324,8 +323,7 @@ void ByDots(const Product& all, const Epilogue& epilogue, const Context& context
 }  // namespace
 
 void Matmul(const MatmulArguments& arguments, const Context& context) {
-  const auto& [a, b, c, add, bias, then, row_sums] = arguments;
-  if (!row_sums.empty()) AddColumnSums({.rows = Transposed(a), .sums = row_sums}, context);
+  const auto& [a, b, c, add, bias, then] = arguments;
   const Product all{.a = {a.Data<float>(), a.stride(0), a.stride(1)},
                     .b = {b.Data<float>(), b.stride(0), b.stride(1)},
                     .c = c.Data<float>(),

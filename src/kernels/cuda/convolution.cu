@@ -15,8 +15,8 @@ namespace {
 constexpr char kName[] = "convolution";
 constexpr int kColumns = 4;       // neighbouring columns of a thread, at most
 constexpr int kTaps = 4;          // taps of a thread at a time
-constexpr int kRows = 4;          // neighbouring rows of a thread: a group
-constexpr int kGroupsOfPart = 8;  // groups of a thread in a part of the gradient of weights
+constexpr int kRows = 8;          // neighbouring rows of a thread: a group
+constexpr int kGroupsOfPart = 4;  // groups of a thread in a part of the gradient of weights
 
 // y_t = Σ_i w_i ⊙ x_{t + first + direction·i}, which is also the gradient of x from that of y.
 template <class T>
@@ -32,13 +32,19 @@ struct Filter {
   T* y;
 };
 
-// Rows first … first + kLength − 1. Those that exists(row) denies are 0.
-template <int kLength, class T, int kCount, class Exists, class At>
-__device__ void LoadRows(int64_t first, const Exists& exists, const At& at,
+// Neighbouring rows, the first of which is at `from`. Those that exists(i) denies are 0, unless
+// `all` exist.
+template <int kLength, class T, int kCount, class Exists>
+__device__ void LoadRows(const T* from, int64_t stride, bool all, const Exists& exists,
                          Packed<T, kCount> (&rows)[kLength]) {
+  if (all) {
 #pragma unroll
-  for (int i = 0; i < kLength; ++i) {
-    if (exists(first + i)) rows[i].Load(at(first + i));
+    for (int i = 0; i < kLength; ++i) rows[i].Load(from + i * stride);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kLength; ++i) {
+      if (exists(i)) rows[i].Load(from + i * stride);
+    }
   }
 }
 
@@ -57,61 +63,60 @@ __device__ void ForGroups(int64_t first, int64_t last, int64_t step, int64_t len
 }
 
 template <class T, int kCount>
-__global__ void __launch_bounds__(kElementThreads, 3) FilterKernel(const Filter<T> a) {
+__global__ void __launch_bounds__(kElementThreads, 2) FilterKernel(const Filter<T> a) {
+  constexpr int kLength = kRows + kTaps - 1;
   const int64_t first = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   const int64_t column = (int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * kCount;
   if (column >= a.columns) return;
-  ForGroups(first, a.batch * GroupsOf(a.length), int64_t{gridDim.x} * blockDim.y, a.length,
-            [&](int64_t begin, int64_t t) {
-              const float* mask = a.mask == nullptr ? nullptr : a.mask + begin;
-              const auto is_padding = [&](int64_t row) {
-                return mask != nullptr && mask[row] == 0;
-              };
-              const T *x = a.x + begin * a.x_stride + column, *history = a.history + column;
-              float sums[kRows][kCount] = {};
-              for (int64_t tap = 0; tap < a.taps; tap += kTaps) {
-                // Of the taps from here on the row r reads x at r + nearest + direction·i.
-                const int64_t nearest = t + a.first + a.direction * tap;
-                Packed<T, kCount> window[kRows + kTaps - 1];
-                LoadRows(
-                    a.direction > 0 ? nearest : nearest - (kTaps - 1),
-                    [&](int64_t row) {
-                      return row >= -a.before && row < a.length &&
-                             (row < 0 || a.masks_y || !is_padding(row));
-                    },
-                    [&](int64_t row) {
-                      return row < 0 ? history + (a.before + row) * a.history_stride
-                                     : x + row * a.x_stride;
-                    },
-                    window);
+  const auto work = [&](int64_t begin, int64_t t) {
+    const float* mask = a.mask == nullptr ? nullptr : a.mask + begin;
+    const auto is_padding = [&](int64_t row) { return mask != nullptr && mask[row] == 0; };
+    float sums[kRows][kCount] = {};
+    for (int64_t tap = 0; tap < a.taps; tap += kTaps) {
+      // Row t + r of y reads row r + i of the window with the weight of of_row(i).
+      const auto of_row = [&](int i) { return tap + (a.direction > 0 ? i : kTaps - 1 - i); };
+      const int64_t nearest = t + a.first + a.direction * of_row(0);
+      Packed<T, kCount> window[kLength];
+      LoadRows(
+          a.x + (begin + nearest) * a.x_stride + column, a.x_stride,
+          nearest >= 0 && nearest + kLength <= a.length && (mask == nullptr || a.masks_y),
+          [&](int i) {
+            const int64_t row = nearest + i;
+            return row >= 0 && row < a.length && (a.masks_y || !is_padding(row));
+          },
+          window);
+      if (a.before > 0 && nearest < 0) {
+        const T* history = a.history + (a.before + nearest) * a.history_stride + column;
 #pragma unroll
-                for (int i = 0; i < kTaps; ++i) {
-                  if (tap + i >= a.taps) break;
-                  float weight[kCount];
-                  LoadFloats(a.weight + (tap + i) * a.columns + column, weight);
-                  const auto add = [&](int r, const Packed<T, kCount>& in) {
+        for (int i = 0; i < kLength; ++i) {
+          if (nearest + i < 0 && nearest + i >= -a.before)
+            window[i].Load(history + i * a.history_stride);
+        }
+      }
 #pragma unroll
-                    for (int c = 0; c < kCount; ++c) sums[r][c] += weight[c] * in[c];
-                  };
+      for (int i = 0; i < kTaps; ++i) {
+        if (of_row(i) >= a.taps) continue;
+        float weight[kCount];
+        LoadFloats(a.weight + of_row(i) * a.columns + column, weight);
 #pragma unroll
-                  for (int r = 0; r < kRows; ++r) {
-                    if (a.direction > 0) {
-                      add(r, window[r + i]);
-                    } else {
-                      add(r, window[r + kTaps - 1 - i]);
-                    }
-                  }
-                }
-              }
+        for (int r = 0; r < kRows; ++r) {
 #pragma unroll
-              for (int r = 0; r < kRows; ++r) {
-                if (t + r >= a.length) continue;
-                const bool is_zero = a.masks_y && is_padding(t + r);
+          for (int c = 0; c < kCount; ++c) sums[r][c] += weight[c] * window[r + i][c];
+        }
+      }
+    }
+    T* y = a.y + (begin + t) * a.y_stride + column;
 #pragma unroll
-                for (int c = 0; c < kCount; ++c) sums[r][c] = is_zero ? 0.0f : sums[r][c];
-                StoreFloats(sums[r], a.y + (begin + t + r) * a.y_stride + column);
-              }
-            });
+    for (int r = 0; r < kRows; ++r) {
+      if (t + r >= a.length) break;
+      if (a.masks_y && is_padding(t + r)) {
+#pragma unroll
+        for (int c = 0; c < kCount; ++c) sums[r][c] = 0;
+      }
+      StoreFloats(sums[r], y + r * a.y_stride);
+    }
+  };
+  ForGroups(first, a.batch * GroupsOf(a.length), int64_t{gridDim.x} * blockDim.y, a.length, work);
 }
 
 // Gradients of taps first_tap … first_tap + taps − 1, at most kTaps, and, if these are all, of x.
@@ -136,22 +141,25 @@ __global__ void __launch_bounds__(kElementThreads, 2) GradientKernel(const Gradi
       column < a.columns ? min(first + kGroupsOfPart, a.batch * GroupsOf(a.length)) : 0;
   Packed<T, kCount> weights[kTaps];
   LoadRows(
-      a.first_tap, [&](int64_t tap) { return first < last && tap < a.first_tap + a.taps; },
-      [&](int64_t tap) { return a.weight + tap * a.columns + column; }, weights);
+      a.weight + a.first_tap * a.columns + column, a.columns, /*all=*/false,
+      [&](int tap) { return first < last && tap < a.taps; }, weights);
   float sums[kTaps][kCount] = {};
   ForGroups(first, last, 1, a.length, [&](int64_t begin, int64_t t) {
-    const T *x = a.x + begin * a.x_stride + column,
-            *grad_y = a.grad_y + begin * a.grad_y_stride + column;
     const float* mask = a.mask == nullptr ? nullptr : a.mask + begin;
     const auto exists = [&](int64_t row) {
       return row < a.length && (mask == nullptr || mask[row] != 0);
     };
+    const bool whole = t + kRows <= a.length && mask == nullptr;
+    const int64_t nearest = t + a.first_tap - a.ahead;
     Packed<T, kCount> in[kRows], grads[kRows + kTaps - 1];
     LoadRows(
-        t, exists, [&](int64_t row) { return x + row * a.x_stride; }, in);
+        a.x + (begin + t) * a.x_stride + column, a.x_stride, whole,
+        [&](int r) { return exists(t + r); }, in);
     LoadRows(
-        t + a.first_tap - a.ahead, [&](int64_t row) { return row >= 0 && row < a.length; },
-        [&](int64_t row) { return grad_y + row * a.grad_y_stride; }, grads);
+        a.grad_y + (begin + nearest) * a.grad_y_stride + column, a.grad_y_stride,
+        nearest >= 0 && nearest + kRows + kTaps - 1 <= a.length,
+        [&](int i) { return nearest + i >= 0 && nearest + i < a.length; }, grads);
+    T* to = a.grad_x == nullptr ? nullptr : a.grad_x + (begin + t) * a.grad_x_stride + column;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       float grad_x[kCount] = {};
@@ -165,11 +173,12 @@ __global__ void __launch_bounds__(kElementThreads, 2) GradientKernel(const Gradi
           sums[tap][c] += in[r][c] * grad;
         }
       }
-      if (a.grad_x == nullptr || t + r >= a.length) continue;
-      const bool is_zero = !exists(t + r);
+      if (to == nullptr || t + r >= a.length) continue;
+      if (!whole && !exists(t + r)) {
 #pragma unroll
-      for (int c = 0; c < kCount; ++c) grad_x[c] = is_zero ? 0.0f : grad_x[c];
-      StoreFloats(grad_x, a.grad_x + (begin + t + r) * a.grad_x_stride + column);
+        for (int c = 0; c < kCount; ++c) grad_x[c] = 0;
+      }
+      StoreFloats(grad_x, to + r * a.grad_x_stride);
     }
   });
   const unsigned tile_columns = blockDim.x * kCount;

@@ -6,7 +6,6 @@
 #include <variant>
 
 #include "favor/error.h"
-#include "kernels/column_sums.h"
 #include "kernels/cuda/matmul/library.h"
 #include "kernels/cuda/matmul/product.h"
 #include "kernels/cuda/matmul/tiles.h"
@@ -16,7 +15,7 @@ namespace favor::kernels::cuda {
 namespace {
 
 void CheckTypes(const MatmulArguments& arguments) {
-  const auto& [a, b, c, add, bias, then, row_sums] = arguments;
+  const auto& [a, b, c, add, bias, then] = arguments;
   const bool is_known = a.type() == DataType::kF32 || a.type() == DataType::kBF16;
   if (is_known && b.type() == a.type() && (bias.empty() || bias.type() == a.type()) &&
       (c.type() == a.type() || c.type() == DataType::kF32))
@@ -47,36 +46,23 @@ void RunEpilogue(const MatmulEpilogue& then, const Context& context) {
 
 void Matmul(const MatmulArguments& arguments, const Context& context) {
   CheckTypes(arguments);
-  const auto& [a, b, c, add, bias, then, row_sums] = arguments;
-  if (c.size(0) == 0) return;
-  const bool sums_rows = !row_sums.empty();
-  const auto add_row_sums = [&] {
-    cuda::AddColumnSums({.rows = Transposed(arguments.a), .sums = arguments.row_sums}, context);
-  };
-  if (c.size(1) == 0) {
-    if (sums_rows) add_row_sums();
-    return;
-  }
+  const auto& [a, b, c, add, bias, then] = arguments;
+  if (c.size(0) == 0 || c.size(1) == 0) return;
   const bool adds_only = AddsOnly(arguments);
-  MatrixProduct product{.rows = c.size(0),
-                        .columns = c.size(1),
-                        .depth = a.size(1),
-                        .type = a.type(),
-                        .result_type = c.type(),
-                        .a = {a.data(), a.stride(0), a.stride(1)},
-                        .b = {b.data(), b.stride(0), b.stride(1)},
-                        .bias = bias.data(),
-                        .addend = adds_only ? std::get<DropoutArguments>(then).residual.data()
-                                  : add     ? c.data()
-                                            : nullptr,
-                        .c = c.data(),
-                        .c_row = c.stride(0),
-                        .row_sums = sums_rows ? row_sums.Data<float>() : nullptr};
-  if (!MultiplyByLibrary(product, context)) {
-    if (sums_rows) add_row_sums();
-    product.row_sums = nullptr;
-    if (!(sums_rows && MultiplyByLibrary(product, context))) MultiplyInTiles(product, context);
-  }
+  const MatrixProduct product{.rows = c.size(0),
+                              .columns = c.size(1),
+                              .depth = a.size(1),
+                              .type = a.type(),
+                              .result_type = c.type(),
+                              .a = {a.data(), a.stride(0), a.stride(1)},
+                              .b = {b.data(), b.stride(0), b.stride(1)},
+                              .bias = bias.data(),
+                              .addend = adds_only ? std::get<DropoutArguments>(then).residual.data()
+                                        : add     ? c.data()
+                                                  : nullptr,
+                              .c = c.data(),
+                              .c_row = c.stride(0)};
+  if (!MultiplyByLibrary(product, context)) MultiplyInTiles(product, context);
   if (!adds_only) RunEpilogue(then, context);
 }
 

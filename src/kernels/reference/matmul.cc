@@ -4,13 +4,11 @@
 #include <variant>
 
 #include "core/parallel.h"
-#include "kernels/column_sums.h"
 
 namespace favor::kernels::reference {
 
 void Matmul(const MatmulArguments& arguments, const Context& context) {
-  const auto& [a, b, c, add, bias, then, row_sums] = arguments;
-  if (!row_sums.empty()) cpu::AddColumnSums({.rows = Transposed(a), .sums = row_sums}, context);
+  const auto& [a, b, c, add, bias, then] = arguments;
   const int64_t columns = c.size(1), depth = a.size(1);
   const auto *a_data = a.Data<double>(), *b_data = b.Data<double>();
   auto* c_data = c.Data<double>();

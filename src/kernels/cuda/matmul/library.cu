@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "core/shared_library.h"
-#include "kernels/cuda/parts/add_parts.cuh"
 #include "kernels/cuda/parts/launch.cuh"
 
 namespace favor::kernels::cuda {
@@ -112,12 +111,11 @@ struct Kind {
   Runs a, b, c;
   uint32_t a_alignment, b_alignment, addend_alignment, c_alignment;
   uint32_t bias_alignment;  // 0: no bias
-  bool sums_rows;
 
   auto Fields() const {
     return std::tie(type, result_type, rows, columns, depth, a.are_columns, a.step, b.are_columns,
                     b.step, c.step, a_alignment, b_alignment, addend_alignment, c_alignment,
-                    bias_alignment, sums_rows);
+                    bias_alignment);
   }
   friend bool operator<(const Kind& x, const Kind& y) { return x.Fields() < y.Fields(); }
 };
@@ -126,9 +124,6 @@ std::optional<Kind> KindOf(const MatrixProduct& p) {
   if (p.depth == 0 || std::max({p.rows, p.columns, p.depth}) > std::numeric_limits<int32_t>::max())
     return std::nullopt;
   if (p.bias != nullptr && p.type != p.result_type) return std::nullopt;
-  // Sums are of the type of the result, and take the place of a bias.
-  if (p.row_sums != nullptr && (p.bias != nullptr || p.result_type != DataType::kF32))
-    return std::nullopt;
   const auto a = RunsOf(p.a, p.rows, p.depth), b = RunsOf(p.b, p.depth, p.columns),
              c = RunsAlong(/*columns=*/false, {p.c, p.c_row, 1}, p.rows, p.columns);
   if (!a || !b || !c) return std::nullopt;
@@ -144,8 +139,7 @@ std::optional<Kind> KindOf(const MatrixProduct& p) {
               .b_alignment = AlignmentOf(p.b.data),
               .addend_alignment = AlignmentOf(p.addend != nullptr ? p.addend : p.c),
               .c_alignment = AlignmentOf(p.c),
-              .bias_alignment = p.bias != nullptr ? AlignmentOf(p.bias) : 0,
-              .sums_rows = p.row_sums != nullptr};
+              .bias_alignment = p.bias != nullptr ? AlignmentOf(p.bias) : 0};
 }
 
 struct Plan {
@@ -156,8 +150,7 @@ struct Plan {
 };
 
 // The library on one GPU. cuBLASLt counts by columns, so it computes Cᵀ = Bᵀ·Aᵀ: its first operand
-// is B, a bias for each row of its result is one for each column of C, and "gradients of a bias of
-// its second operand" are the sums of the rows of A.
+// is B, and a bias for each row of its result is one for each column of C.
 class Library {
  public:
   // For the current GPU.
@@ -173,25 +166,17 @@ class Library {
     const std::lock_guard lock(mutex_);
     const std::optional<Plan>& plan = PlanOf(kind);
     if (!plan) return false;
-    std::optional<DeviceScratch<float>> sums;
-    if (p.row_sums != nullptr) sums.emplace(context, p.rows);
-    const void* bias = sums ? sums->data() : p.bias;
-    if (bias != nullptr && !SetOperation(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias))
+    if (p.bias != nullptr &&
+        !SetOperation(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias))
       return false;
     std::optional<DeviceScratch<std::byte>> workspace;
     if (plan->workspace_bytes > 0)
       workspace.emplace(context, static_cast<int64_t>(plan->workspace_bytes));
     const float one = 1, addend_factor = p.addend != nullptr ? 1 : 0;
-    const bool is_queued = Succeeds(functions_.multiply(
+    return Succeeds(functions_.multiply(
         handle_, plan->operation.get(), &one, p.b.data, plan->b.get(), p.a.data, plan->a.get(),
         &addend_factor, p.addend != nullptr ? p.addend : p.c, plan->c.get(), p.c, plan->c.get(),
         &plan->algorithm, workspace ? workspace->data() : nullptr, plan->workspace_bytes, stream));
-    if (is_queued && sums) {
-      AddParts<float>("matmul",
-                      {.parts = sums->data(), .count = 1, .width = p.rows, .first = p.row_sums},
-                      context);
-    }
-    return is_queued;
   }
 
  private:
@@ -250,12 +235,6 @@ class Library {
       // Of the address only the alignment counts until the product runs.
       const auto address = reinterpret_cast<const void*>(uintptr_t{kind.bias_alignment});
       is_set = SetOperation(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS) &&
-               SetOperation(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, address);
-    }
-    if (is_set && kind.sums_rows) {
-      const auto address = reinterpret_cast<const void*>(uintptr_t{kWidestAccess});
-      is_set = SetOperation(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BGRADB) &&
-               SetOperation(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F) &&
                SetOperation(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, address);
     }
     if (!is_set) operation.reset();

@@ -9,7 +9,7 @@
 
 namespace favor::kernels::cuda {
 
-// c = a·b + bias + addend, row_sums += the sum of each row of a.
+// c = a·b + bias + addend.
 struct MatrixProduct {
   struct Matrix {
     const void* data;
@@ -24,7 +24,6 @@ struct MatrixProduct {
   const void* addend;            // like c, in its type, may be c; null: none
   void* c;                       // [rows, columns], rows are contiguous
   int64_t c_row;                 // stride of its rows
-  float* row_sums;               // [rows], null: none
 };
 
 }  // namespace favor::kernels::cuda

@@ -71,12 +71,16 @@ class Vector {
   }
 
   __device__ void Floats(float (&values)[kVector]) const {
+    const auto half = [&](int i) { return static_cast<uint16_t>(words_[i / 2] >> (16 * (i % 2))); };
+    if (type_ == DataType::kF32) {
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      const auto half = static_cast<uint16_t>(words_[i / 2] >> (16 * (i % 2)));
-      values[i] = type_ == DataType::kF32    ? __uint_as_float(words_[i])
-                  : type_ == DataType::kBF16 ? __bfloat162float(__ushort_as_bfloat16(half))
-                                             : __half2float(__ushort_as_half(half));
+      for (int i = 0; i < kVector; ++i) values[i] = __uint_as_float(words_[i]);
+    } else if (type_ == DataType::kBF16) {
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) values[i] = __bfloat162float(__ushort_as_bfloat16(half(i)));
+    } else {
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) values[i] = __half2float(__ushort_as_half(half(i)));
     }
   }
 
