@@ -14,6 +14,7 @@ using general::ArrayOfGroups;
 using general::kRowsAtOnce;
 using general::kRowThreads;
 using general::kVector;
+using general::RowOrder;
 using general::RowPlace;
 using general::Vector;
 
@@ -25,7 +26,7 @@ constexpr char kName[] = "attention";
 struct Checked {
   Array array, mask;
   bool has_vectors = false;
-  int64_t heads = 1, length = 0, rows = 0;
+  RowOrder order;
   int columns = 0, lanes = 1;
   float limit = 0;
   // Keys that are centred: also if scale·‖k − mean‖² is too large for a head that has them.
@@ -69,17 +70,17 @@ __global__ void CheckRows(const __grid_constant__ CheckedArrays arrays) {
   const int rows_at_a_time = kRowThreads / a.lanes, lane = threadIdx.x % a.lanes;
   const int64_t step = int64_t{gridDim.x} * rows_at_a_time;
   int unusable = 0;
-  for (int64_t first = int64_t{blockIdx.x} * rows_at_a_time; first < a.rows;
+  for (int64_t first = int64_t{blockIdx.x} * rows_at_a_time; first < a.order.rows;
        first += kRowsAtOnce * step) {
     RowPlace places[kRowsAtOnce];
     bool exists[kRowsAtOnce], within[kRowsAtOnce];
 #pragma unroll
     for (int r = 0; r < kRowsAtOnce; ++r) {
       const int64_t row = first + r * step + threadIdx.x / a.lanes;
-      const RowPlace& place = places[r] = RowPlace(row, a.rows, a.heads, a.length);
+      const RowPlace& place = places[r] = RowPlace(row, a.order);
       exists[r] =
-          row < a.rows && (a.mask.data == nullptr ||
-                           a.mask.Load(a.mask.At(place.batch, place.head, place.index)) != 0);
+          row < a.order.rows && (a.mask.data == nullptr ||
+                                 a.mask.Load(a.mask.At(place.batch, place.head, place.index)) != 0);
       within[r] = true;
     }
     const auto at = [&](int r) {
@@ -124,9 +125,7 @@ void Add(CheckedArrays& arrays, const ConstView& array, double limit, Checked a)
   if (array.empty() || array.shape().Elements() == 0) return;
   a.array = ArrayOf(array);
   a.has_vectors = general::HasVectors(array);
-  a.heads = array.size(1);
-  a.length = array.size(2);
-  a.rows = array.size(0) * a.heads * a.length;
+  a.order = RowOrder(array);
   a.columns = static_cast<int>(array.size(3));
   a.lanes = general::LanesOf(a.columns);
   a.limit = static_cast<float>(std::min(limit, double{std::numeric_limits<float>::max()}));
@@ -137,7 +136,7 @@ void Launch(const CheckedArrays& arrays, const Context& context) {
   if (arrays.count == 0) return;
   unsigned blocks = 1;
   for (int i = 0; i < arrays.count; ++i)
-    blocks = std::max(blocks, BlocksOfRows(arrays.of[i].rows, arrays.of[i].lanes));
+    blocks = std::max(blocks, BlocksOfRows(arrays.of[i].order.rows, arrays.of[i].lanes));
   CheckRows<<<dim3(blocks, static_cast<unsigned>(arrays.count)), kRowThreads, 0,
               StreamOf(context)>>>(arrays);
   Check(kName);
@@ -146,7 +145,7 @@ void Launch(const CheckedArrays& arrays, const Context& context) {
 struct Deltas {
   Array out, grad_out, delta;
   bool has_vectors, normalize;
-  int64_t heads, length, rows;
+  RowOrder order;
   int columns, lanes;
   TallyEntry* tally;
 };
@@ -155,20 +154,19 @@ __global__ void DeltaRows(const __grid_constant__ Deltas a) {
   const int rows_at_a_time = kRowThreads / a.lanes, lane = threadIdx.x % a.lanes;
   const int64_t step = int64_t{gridDim.x} * rows_at_a_time;
   int unusable = 0;
-  for (int64_t first = int64_t{blockIdx.x} * rows_at_a_time; first < a.rows;
+  for (int64_t first = int64_t{blockIdx.x} * rows_at_a_time; first < a.order.rows;
        first += kRowsAtOnce * step) {
     RowPlace places[kRowsAtOnce];
     double sums[kRowsAtOnce] = {};
     const auto row_of = [&](int r) { return first + r * step + threadIdx.x / a.lanes; };
 #pragma unroll
-    for (int r = 0; r < kRowsAtOnce; ++r)
-      places[r] = RowPlace(row_of(r), a.rows, a.heads, a.length);
+    for (int r = 0; r < kRowsAtOnce; ++r) places[r] = RowPlace(row_of(r), a.order);
     for (int column = lane * kVector; a.normalize && column < a.columns;
          column += a.lanes * kVector) {
       Vector out[kRowsAtOnce], grad_out[kRowsAtOnce];
 #pragma unroll
       for (int r = 0; r < kRowsAtOnce; ++r) {
-        if (row_of(r) >= a.rows) continue;
+        if (row_of(r) >= a.order.rows) continue;
         const RowPlace& place = places[r];
         out[r].Load(a.out, a.has_vectors, a.out.At(place.batch, place.head, place.index), column,
                     a.columns);
@@ -177,18 +175,19 @@ __global__ void DeltaRows(const __grid_constant__ Deltas a) {
       }
 #pragma unroll
       for (int r = 0; r < kRowsAtOnce; ++r) {
-        float x[kVector], y[kVector];
+        float x[kVector], y[kVector], sum = 0;
         out[r].Floats(x);
         grad_out[r].Floats(y);
 #pragma unroll
-        for (int i = 0; i < kVector; ++i) sums[r] += double{x[i]} * y[i];
+        for (int i = 0; i < kVector; ++i) sum = fmaf(x[i], y[i], sum);
+        sums[r] += sum;  // few numbers become doubles, which takes longer than to multiply them
       }
     }
 #pragma unroll
     for (int r = 0; r < kRowsAtOnce; ++r) {
       for (int distance = a.lanes / 2; distance > 0; distance /= 2)
         sums[r] += __shfl_xor_sync(~0u, sums[r], distance);
-      if (lane > 0 || row_of(r) >= a.rows) continue;
+      if (lane > 0 || row_of(r) >= a.order.rows) continue;
       const RowPlace& place = places[r];
       const double delta =
           a.delta.Store(a.delta.At(place.batch, place.head, place.index), -sums[r]);
@@ -237,9 +236,7 @@ void FindDeltas(const DeltaArguments& a, const Context& context) {
        .delta = ArrayOfGroups(a.delta, problem.heads),
        .has_vectors = general::HasVectors(a.out) && general::HasVectors(a.grad_out),
        .normalize = problem.normalize,
-       .heads = problem.heads,
-       .length = problem.query_length,
-       .rows = rows,
+       .order = RowOrder(a.grad_out),
        .columns = static_cast<int>(problem.value_dim),
        .lanes = lanes,
        .tally = a.tally});

@@ -99,7 +99,7 @@ __device__ int NotFinite(DataType type, uint32_t word) {
 // Copies without a mask, or zeros without a source.
 struct Pieces {
   Array from, to;
-  int64_t rows, heads, length;
+  general::RowOrder order;
   int64_t of_row;  // pieces of a row
   int bytes;       // of an element
   bool is_checked;
@@ -107,7 +107,7 @@ struct Pieces {
 
   __device__ uint4* At(const Array& array, int64_t piece) const {
     const int64_t row = Divide(piece, of_row).quotient;
-    const general::RowPlace place(row, rows, heads, length);
+    const general::RowPlace place(row, order);
     return reinterpret_cast<uint4*>(static_cast<char*>(array.data) +
                                     array.At(place.batch, place.head, place.index) * bytes) +
            (piece - row * of_row);
@@ -116,7 +116,7 @@ struct Pieces {
 
 __global__ void __launch_bounds__(kThreads) PiecesKernel(const __grid_constant__ Pieces a) {
   constexpr int kAtOnce = general::kRowsAtOnce;
-  const int64_t pieces = a.rows * a.of_row;
+  const int64_t pieces = a.order.rows * a.of_row;
   int unusable = 0;
   for (int64_t first = ThreadOfGrid(); first < pieces; first += kAtOnce * ThreadsOfGrid()) {
     uint4 held[kAtOnce] = {};
@@ -150,14 +150,12 @@ bool CopyInPieces(const AttentionProblem& problem, const ConstView& from, const 
   const int bytes = to.type() == DataType::kF32 ? 4 : 2;
   const Pieces pieces{.from = ArrayOf(from),
                       .to = ArrayOf(to),
-                      .rows = to.size(0) * to.size(1) * to.size(2),
-                      .heads = to.size(1),
-                      .length = to.size(2),
+                      .order = general::RowOrder(to),
                       .of_row = to.size(3) * bytes / kPiece,
                       .bytes = bytes,
                       .is_checked = checked,
                       .tally = tally};
-  const int64_t count = pieces.rows * pieces.of_row;
+  const int64_t count = pieces.order.rows * pieces.of_row;
   if (count == 0) return true;
   PiecesKernel<<<BlocksFor(count, general::kRowsAtOnce * kThreads), kThreads, 0,
                  StreamOf(context)>>>(pieces);

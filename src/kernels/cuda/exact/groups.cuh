@@ -99,6 +99,7 @@ class WarpGroups {
   static constexpr int kRowTiles = 1, kColumnTiles = kColumnTiles_, kSumTiles = kSumColumns_ / 8;
   static constexpr int kWarpRows = 16, kRows = 64 * kGroups;
   static constexpr int kSumColumns = kSumColumns_;
+  static constexpr int kGroupRows = 64;  // of four warps
   using Scores = float[kRowTiles][kColumnTiles][4];
   using Sums = float[kRowTiles][kSumTiles][4];
 
@@ -130,6 +131,11 @@ class WarpGroups {
     Tile tile;
   };
   using Weights = uint32_t[kColumnTiles / 2][4];
+
+  // From the first lane, so that the compiler knows that warps agree on it.
+  __device__ static int FirstRowOfGroup() {
+    return __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128 * kGroupRows, 0);
+  }
 
   __device__ explicit WarpGroups(char*) {}
 

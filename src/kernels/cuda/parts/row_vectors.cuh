@@ -8,7 +8,7 @@
 namespace favor::kernels::cuda::general {
 
 constexpr int kVector = 8, kRowThreads = 256;
-constexpr int kRowsAtOnce = 4;  // rows whose loads a thread has on their way
+constexpr int kRowsAtOnce = 2;  // rows whose loads a thread has on their way
 
 // Threads that share a row, a power of two up to a warp.
 inline int LanesOf(int64_t columns) {
@@ -17,21 +17,39 @@ inline int LanesOf(int64_t columns) {
   return lanes;
 }
 
-// The place of row `row` of all rows of an array.
+// How rows of arrays [batch, heads, length, ..] are counted: as they lie in memory, so that
+// neighbouring threads read neighbouring rows.
+struct RowOrder {
+  RowOrder() = default;
+  explicit RowOrder(const ConstView& array)
+      : heads(array.size(1)),
+        length(array.size(2)),
+        rows(array.size(0) * heads * length),
+        heads_follow(array.stride(1) < array.stride(2)) {}
+
+  int64_t heads = 1, length = 0, rows = 0;
+  bool heads_follow = false;  // the heads of a token follow each other, not the tokens of a head
+};
+
 struct RowPlace {
   RowPlace() = default;
-  __device__ RowPlace(int64_t row, int64_t rows, int64_t heads, int64_t length) {
-    if (rows <= UINT32_MAX) {  // divisions of 64 bits take longer than reading a row
-      const auto r = static_cast<uint32_t>(row), l = static_cast<uint32_t>(length),
-                 h = static_cast<uint32_t>(heads), group = r / l;
-      index = r - group * l;
-      batch = group / h;
-      head = group - static_cast<uint32_t>(batch) * h;
+  __device__ RowPlace(int64_t row, const RowOrder& order) {
+    const int64_t inner = order.heads_follow ? order.heads : order.length;
+    const int64_t outer = order.heads_follow ? order.length : order.heads;
+    int64_t of_inner, of_outer;
+    if (order.rows <= UINT32_MAX) {  // divisions of 64 bits take longer than reading a row
+      const auto r = static_cast<uint32_t>(row), i = static_cast<uint32_t>(inner),
+                 o = static_cast<uint32_t>(outer), quotient = r / i;
+      of_inner = r - quotient * i;
+      batch = quotient / o;
+      of_outer = quotient - static_cast<uint32_t>(batch) * o;
     } else {
-      index = row % length;
-      head = row / length % heads;
-      batch = row / length / heads;
+      of_inner = row % inner;
+      of_outer = row / inner % outer;
+      batch = row / inner / outer;
     }
+    head = order.heads_follow ? of_inner : of_outer;
+    index = order.heads_follow ? of_outer : of_inner;
   }
 
   int64_t batch, head, index;
