@@ -39,6 +39,11 @@ class Cache {
   virtual void Attend(const AttentionInputs& inputs, const ConstView& log_decay, View out,
                       TallyEntry* tally, const Context& context) = 0;
 
+  // Whether Attend for so many tokens as before finds all that is kept where it was. What it queues
+  // on a GPU may then be recorded and run again for other tokens; the host calls Advance for these.
+  virtual bool StaysInPlace() const { return false; }
+  virtual void Advance(int64_t) {}
+
   virtual int64_t Bytes() const = 0;  // size of what changes with the tokens
 
   // Adds tensors whose names begin with `prefix` to the file.

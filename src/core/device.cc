@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -128,6 +129,20 @@ internal::Memory AllocateOn(const Device& device, int64_t bytes) {
           static_cast<double>(bytes) / (1 << 30));
   }
   return {memory, {FreeHost, allocated}};
+}
+
+internal::Memory AllocateForCopies(const Device& device, int64_t bytes) {
+  if (device.type == DeviceType::kCpu) return AllocateOn(device, bytes);
+#if FAVOR_CUDA
+  UseDevice(device);
+  void* memory = nullptr;
+  const auto size = static_cast<size_t>(std::max(bytes, int64_t{kAlignment}));
+  CheckAllocation(cudaHostAlloc(&memory, size, cudaHostAllocDefault), "memory for copies", bytes);
+  std::memset(memory, 0, size);
+  return {static_cast<std::byte*>(memory), {[](std::byte* p, size_t) { cudaFreeHost(p); }}};
+#else
+  ThrowWithoutCuda("memory for copies", device);
+#endif
 }
 
 void CopyBytes(void* to, const Device& to_device, const void* from, const Device& from_device,

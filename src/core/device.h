@@ -17,6 +17,10 @@ namespace favor {
 // Zeroed memory. Throws kOutOfMemory or kUnavailable.
 internal::Memory AllocateOn(const Device& device, int64_t bytes);
 
+// Memory of the CPU, zeroed, that a GPU reads and writes itself: copies to and from it do not stop
+// at a buffer of the driver. For the CPU ordinary memory.
+internal::Memory AllocateForCopies(const Device& device, int64_t bytes);
+
 // Copies between any two devices, after all work that was queued on them; returns when the bytes
 // have arrived. Throws kUnavailable for a GPU if there is no CUDA.
 void CopyBytes(void* to, const Device& to_device, const void* from, const Device& from_device,

@@ -43,14 +43,18 @@ void* MakeEvent() {
 }  // namespace
 
 DeviceGraph::DeviceGraph(const Context& context, const std::function<void()>& work)
-    : context_(context) {
+    : context_(context), scratch_(context.device()) {
   const cudaStream_t stream = StreamOf(context);
   // Relaxed: memory that the work allocates outside the stream is not part of the graph.
   CheckCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "begin a graph");
   cudaGraph_t captured = nullptr;
+  RecordedScratch*& scratch = internal::Inside(context).recorded_scratch;
+  scratch = &scratch_;
   try {
     work();
+    scratch = nullptr;
   } catch (...) {
+    scratch = nullptr;
     cudaStreamEndCapture(stream, &captured);
     if (captured != nullptr) cudaGraphDestroy(captured);
     cudaGetLastError();
@@ -109,7 +113,8 @@ void DeviceStopwatch::Destroy::operator()(void* event) const {
 
 #else
 
-DeviceGraph::DeviceGraph(const Context& context, const std::function<void()>&) : context_(context) {
+DeviceGraph::DeviceGraph(const Context& context, const std::function<void()>&)
+    : context_(context), scratch_(context.device()) {
   ThrowWithoutCuda("device graph", context.device());
 }
 void DeviceGraph::Launch() const { ThrowWithoutCuda("device graph", context_.device()); }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 
+#include "core/recorded_scratch.h"
 #include "favor/context.h"
 
 namespace favor {
@@ -14,8 +15,9 @@ namespace favor {
 class DeviceGraph {
  public:
   // Calls `work`, which queues operations in the context, and records what it queues instead of
-  // running it. Arrays that the operations use must outlive this object; `work` must not wait for
-  // the GPU or copy from the host. Throws kUnavailable for a context on the CPU.
+  // running it. Arrays that the operations use must outlive this object, which holds their scratch
+  // memory; `work` must not wait for the GPU or copy from the host. Throws kUnavailable for a
+  // context on the CPU.
   DeviceGraph(const Context& context, const std::function<void()>& work);
 
   // Starts the recorded work again, in the context.
@@ -26,6 +28,7 @@ class DeviceGraph {
     void operator()(void* graph) const;
   };
   const Context& context_;
+  RecordedScratch scratch_;
   std::unique_ptr<void, Destroy> graph_;  // cudaGraphExec_t
 };
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/recorded_scratch.h"
 #include "core/runtime.h"
 
 namespace favor {
@@ -13,11 +14,14 @@ void* UseStream(const Context& context) {
 
 void* internal::TakeDeviceScratch(const Context& context, int64_t bytes) {
   const Runtime& runtime = Inside(context);
+  if (runtime.recorded_scratch != nullptr) return runtime.recorded_scratch->Take(bytes);
   return TakeFrom(runtime.scratch_of_device, bytes, runtime.stream);
 }
 
 void internal::GiveBackDeviceScratch(const Context& context, void* memory) noexcept {
-  GiveBack(memory, Inside(context).stream);
+  const Runtime& runtime = Inside(context);
+  if (runtime.recorded_scratch != nullptr && runtime.recorded_scratch->GiveBack(memory)) return;
+  GiveBack(memory, runtime.stream);
 }
 
 WorkMemory::WorkMemory(const Context& context, int64_t bytes) : context_(context) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "core/access.h"
 #include "core/device.h"
@@ -13,11 +14,19 @@
 
 namespace favor {
 class OperationTimes;
-}
+class RecordedScratch;
+}  // namespace favor
 
 namespace favor::internal {
 
 struct Workers;
+
+// Memory for copies from a GPU, by one thread at a time.
+struct HostMemory {
+  std::mutex mutex;
+  Memory memory;
+  int64_t bytes = 0;
+};
 
 class Runtime {
  public:
@@ -29,9 +38,11 @@ class Runtime {
   Device device;
   DeviceStream stream;           // null on a CPU
   DevicePool scratch_of_device;  // scratch memory of a GPU, null on a CPU
+  HostMemory read_back;          // what a GPU writes for the host
   std::unique_ptr<Workers> workers;
   ScratchPool scratch;
-  OperationTimes* operation_times = nullptr;  // who asks for them (core/operation_times.h)
+  OperationTimes* operation_times = nullptr;    // who asks for them (core/operation_times.h)
+  RecordedScratch* recorded_scratch = nullptr;  // of work that is being recorded
 };
 
 }  // namespace favor::internal

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <mutex>
 #include <type_traits>
 
 #include "core/runtime.h"
@@ -47,13 +48,20 @@ void Tally::Clear() {
 }
 
 std::vector<TallyEntry> Tally::Read(std::span<float> floats) const {
-  std::vector<std::byte> bytes(static_cast<size_t>(BytesOf(entries_, std::ssize(floats))));
-  ReadBack(bytes.data(), memory_.data(), std::ssize(bytes), context_.device(),
-           internal::Inside(context_).stream);
+  const int64_t bytes = BytesOf(entries_, std::ssize(floats));
+  internal::Runtime& runtime = internal::Inside(context_);
+  internal::HostMemory& host = runtime.read_back;
+  const std::lock_guard lock(host.mutex);
+  if (host.bytes < bytes) {
+    host.bytes = 0;  // in case the allocation fails
+    host.memory = AllocateForCopies(context_.device(), bytes);
+    host.bytes = bytes;
+  }
+  const std::byte* read = host.memory.get();
+  ReadBack(host.memory.get(), memory_.data(), bytes, context_.device(), runtime.stream);
   std::vector<TallyEntry> entries(static_cast<size_t>(entries_));
-  std::memcpy(entries.data(), bytes.data(), entries.size() * sizeof(TallyEntry));
-  if (!floats.empty())
-    std::memcpy(floats.data(), bytes.data() + EndOf(entries_), floats.size_bytes());
+  std::memcpy(entries.data(), read, entries.size() * sizeof(TallyEntry));
+  if (!floats.empty()) std::memcpy(floats.data(), read + EndOf(entries_), floats.size_bytes());
   return entries;
 }
 

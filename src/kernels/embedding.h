@@ -6,16 +6,18 @@
 
 #include "core/host_device.h"
 #include "kernels/backend.h"
+#include "kernels/first_row.h"
 
 namespace favor::kernels {
 
 // Which row of the table each row takes: that of its index, or that of its position in a sequence.
 struct TableRows {
   const int32_t* indices = nullptr;  // [rows], in memory of the device; null: positions
-  int64_t first = 0, length = 1;     // for positions: row i is at position first + i % length
+  FirstRow first{};                  // for positions: row i is at position first + i % length
+  int64_t length = 1;
 
   FAVOR_HOST_DEVICE int64_t At(int64_t row) const {
-    return indices != nullptr ? indices[row] : first + row % length;
+    return indices != nullptr ? indices[row] : first.Get() + row % length;
   }
 };
 
@@ -29,7 +31,7 @@ struct EmbeddingArguments {
 
 struct EmbeddingGradients {
   ConstView grad_y;  // [rows, width]
-  TableRows rows;
+  TableRows rows;    // positions begin at a known one
   double scale;
   View grad_table;  // [entries, width], added to; on a GPU f32
 };

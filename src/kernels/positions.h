@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/backend.h"
+#include "kernels/first_row.h"
 
 namespace favor::kernels {
 
@@ -17,15 +18,17 @@ struct WavesArguments {
 
 // x += sin in even columns, cos in odd ones. On a GPU waves are f32 or of the type of x.
 struct AddWavesArguments {
-  ConstView waves;        // [positions, width/2, 2]
-  int64_t first, length;  // row i of x takes row first + i % length of the waves
-  View x;                 // [rows, width]
+  ConstView waves;  // [positions, width/2, 2]
+  FirstRow first;   // row i of x takes row first + i % length of the waves
+  int64_t length;
+  View x;  // [rows, width]
 };
 
 // Turns each head's pairs of columns (i, i + width/2) by the angle of the row's position.
 struct RotateArguments {
   ConstView waves;
-  int64_t first, length;
+  FirstRow first;
+  int64_t length;
   bool back = false;  // turn by the negative angle
   View x;             // [rows, heads·width]; rows are contiguous, but may be apart
 };

@@ -15,6 +15,7 @@
 #include "kernels/features.h"
 #include "kernels/gradient_norm.h"
 #include "kernels/key_statistics.h"
+#include "kernels/last_rows.h"
 #include "kernels/layer_norm.h"
 #include "kernels/linear_attention.h"
 #include "kernels/linear_attention_backward.h"
@@ -70,6 +71,7 @@ void IdentityAttention(const AttentionArguments&, const Context&) { Refuse("iden
 void IdentityAttentionBackward(const AttentionGradients&, const Context&) {
   Refuse("identity attention");
 }
+void KeepLastRows(const KeepLastRowsArguments&, const Context&) { Refuse("last rows"); }
 void LayerNorm(const LayerNormArguments&, const Context&) { Refuse("layer norm"); }
 void LayerNormBackward(const LayerNormGradients&, const Context&) { Refuse("layer norm"); }
 void LinearAppend(const LinearArguments&, const Context&) { Refuse("state"); }

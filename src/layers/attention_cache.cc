@@ -6,7 +6,7 @@
 #include "attention/kind.h"
 #include "core/device.h"
 #include "core/error_text.h"
-#include "kernels/copy.h"
+#include "kernels/last_rows.h"
 
 namespace favor::layers {
 
@@ -15,7 +15,6 @@ Tail::Tail(int64_t most, std::vector<NamedColumns> parts, DataType type, const D
   int64_t columns = 0;
   for (const NamedColumns& part : parts_) columns += part.columns;
   memory_ = Tensor({most, columns}, type, device);
-  other_ = memory_.Clone();
 }
 
 Tail Tail::Clone() const {
@@ -23,47 +22,48 @@ Tail Tail::Clone() const {
   copy.parts_ = parts_;
   copy.rows_ = rows_;
   copy.memory_ = memory_.Clone();
-  copy.other_ = other_.Clone();
   return copy;
 }
 
 void Tail::Append(const Context& context, ConstView rows) {
-  const int64_t most = memory_.shape()[0], added = std::min(most, rows.size(0)),
-                kept = std::min(most - added, rows_);
-  const View to = other_.view();
-  kernels::Copy({.from = memory_.view().Range(0, rows_ - kept, kept), .to = to.Range(0, 0, kept)},
-                context);
-  kernels::Copy(
-      {.from = rows.Range(0, rows.size(0) - added, added), .to = to.Range(0, kept, added)},
+  const Shape batch{1, memory_.shape()[0], memory_.shape()[1]};
+  const View kept = memory_;
+  kernels::KeepLastRows(
+      {.rows = rows,
+       .kept = {kept.data(), kept.type(), batch, RowMajorStrides(batch), kept.device()}},
       context);
-  std::swap(memory_, other_);
-  rows_ = kept + added;
+  Advance(rows.size(0));
 }
+
+void Tail::Advance(int64_t rows) { rows_ = std::min(memory_.shape()[0], rows_ + rows); }
 
 int64_t Tail::Bytes() const { return rows_ * memory_.shape()[1] * ItemBytes(memory_.type()); }
 
 void Tail::Store(const std::string& prefix, io::Safetensors& file) const {
   if (rows_ == 0) return;
+  const ConstView existing = rows().Range(0, memory_.shape()[0] - rows_, rows_);
   int64_t first = 0;
   for (const auto& [name, columns] : parts_) {
-    attention::StoreRows(rows().Range(1, first, columns), prefix + name, {rows_, columns}, file);
+    attention::StoreRows(existing.Range(1, first, columns), prefix + name, {rows_, columns}, file);
     first += columns;
   }
 }
 
 void Tail::Load(const std::string& prefix, const io::Safetensors& file, int64_t tokens,
                 const std::string& who) {
-  rows_ = std::min(memory_.shape()[0], tokens);
-  if (rows_ == 0) return;
-  Tensor rows({rows_, memory_.shape()[1]}, memory_.type());
+  const int64_t most = memory_.shape()[0];
+  rows_ = std::min(most, tokens);
+  Tensor all(memory_.shape(), memory_.type());
+  const View rows = all.view().Range(0, most - rows_, rows_);
   int64_t first = 0;
   for (const auto& [name, columns] : parts_) {
+    if (rows_ == 0) break;
     const std::vector<float> values =
         attention::LoadNumbers<float>(file, prefix + name, {rows_, columns}, who);
-    Copy(ConstView(values.data(), {rows_, columns}), rows.view().Range(1, first, columns));
+    Copy(ConstView(values.data(), {rows_, columns}), rows.Range(1, first, columns));
     first += columns;
   }
-  CopyBytes(memory_.view().data(), memory_.device(), rows.view().data(), {}, rows.Bytes());
+  CopyBytes(memory_.view().data(), memory_.device(), all.view().data(), {}, all.Bytes());
 }
 
 namespace {
@@ -110,6 +110,15 @@ void AttentionCache::Attend(const Context& context, const Rows& rows, TallyEntry
          group.SeenKeys(rows.k, rows.key_features, length), group.Values(rows.v, length)},
         group.Decays(rows.log_decay), group.Outputs(out, length), tally, context);
   }
+}
+
+bool AttentionCache::StaysInPlace() const {
+  return std::ranges::all_of(parts_, [](const Part& part) { return part.cache->StaysInPlace(); });
+}
+
+void AttentionCache::Advance(int64_t tokens) {
+  tail_.Advance(tokens);
+  for (Part& part : parts_) part.cache->Advance(tokens);
 }
 
 int64_t AttentionCache::Bytes() const {

@@ -16,7 +16,8 @@
 
 namespace favor::layers {
 
-// The last rows of a sequence, at most `most`, where and as its layer makes them.
+// The last rows of a sequence, `most` of them, where and as its layer makes them: zeros in place of
+// those before its beginning.
 class Tail {
  public:
   // Files keep each part as a tensor of its own.
@@ -24,10 +25,12 @@ class Tail {
        const Device& device = {});
   Tail Clone() const;
 
-  ConstView rows() const { return memory_.view().Range(0, 0, rows_); }
-  // `rows` [any, columns] follow. What rows() gave before stays as it was until the next call.
+  ConstView rows() const { return memory_; }  // [most, columns], in one place for ever
+  // `rows` [any, columns] follow.
   void Append(const Context& context, ConstView rows);
-  int64_t Bytes() const;
+  // So many rows have followed, by work that was recorded in Append.
+  void Advance(int64_t rows);
+  int64_t Bytes() const;  // of the rows that exist
 
   // Names of tensors begin with `prefix`.
   void Store(const std::string& prefix, io::Safetensors& file) const;
@@ -39,9 +42,8 @@ class Tail {
   Tail() = default;
 
   std::vector<NamedColumns> parts_;
-  int64_t rows_ = 0;
-  Tensor memory_,
-      other_;  // [most, columns], of which the first rows_ are in use; and the last ones
+  int64_t rows_ = 0;  // those that exist
+  Tensor memory_;     // [most, columns]
 };
 
 class AttentionCache {
@@ -66,6 +68,9 @@ class AttentionCache {
   // prefix. Unusable rows are counted in the tally, as by attention::Cache.
   void Attend(const Context& context, const Rows& rows, TallyEntry* tally, View out);
 
+  // As attention::Cache says.
+  bool StaysInPlace() const;
+  void Advance(int64_t tokens);
   int64_t Bytes() const;  // size of what changes with the tokens
 
   // Adds tensors whose names begin with `name` to the file.

@@ -60,7 +60,7 @@ void MultiHeadAttention::ProjectBackward(const Context& context, const Rows& row
 void MultiHeadAttention::Rotate(const Context& context, const Rows& rows, bool back,
                                 const Columns& columns) const {
   if (rows.rotary == nullptr || !shape_.ReadsQueriesAndKeys()) return;
-  rows.rotary->Rotate(context, rows.sequences.length, back,
+  rows.rotary->Rotate(context, rows.first, rows.sequences.length, back,
                       columns.all.Range(1, 0, shape_.query_columns + shape_.key_columns));
 }
 

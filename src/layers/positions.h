@@ -7,8 +7,11 @@
 
 #include "favor/context.h"
 #include "favor/tensor.h"
+#include "kernels/first_row.h"
 
 namespace favor::layers {
+
+using kernels::FirstRow;
 
 // Holds cos and sin of the angles of the positions in use.
 class WaveTable {
@@ -17,24 +20,25 @@ class WaveTable {
   WaveTable(int64_t width, DataType type, Device device = {})
       : width_(width), type_(type), device_(device) {}
 
-  // Sets the positions of the next rows to `first` … first + length − 1. Angles are computed if
-  // they are not there yet: once for the longest sequence, and for some more tokens at a time after
-  // a prefix, which come one by one. Memory is allocated only for more rows than ever before.
-  void Cover(const Context& context, int64_t first, int64_t length);
+  // Returns the row of position `first` in the table, which then holds all positions up to first +
+  // length − 1. Angles are computed if they are not there yet: once for the longest sequence, and
+  // for some more tokens at a time after a prefix, which come one by one. Memory is allocated only
+  // for more rows than ever before.
+  int64_t Cover(const Context& context, int64_t first, int64_t length);
 
+  // Both for sequences whose first tokens take row `first` of the table.
   // x [batch·length, width] += sin in even columns, cos in odd ones.
-  void AddTo(const Context& context, int64_t length, View x) const;
+  void AddTo(const Context& context, FirstRow first, int64_t length, View x) const;
   // Turns each head's pairs of columns (i, i + width/2) of x [batch·length, heads·width] by the
   // angle of the row's position, or back.
-  void Rotate(const Context& context, int64_t length, bool back, View x) const;
+  void Rotate(const Context& context, FirstRow first, int64_t length, bool back, View x) const;
 
  private:
   int64_t width_;
   DataType type_;
   Device device_;
-  // Position of the table's first row, and offset of the next rows from it.
-  int64_t table_first_ = 0, offset_ = 0;
-  Tensor table_;  // [positions, width/2, 2]: cos, sin
+  int64_t table_first_ = 0;  // position of the table's first row
+  Tensor table_;             // [positions, width/2, 2]: cos, sin
 };
 
 }  // namespace favor::layers

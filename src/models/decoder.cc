@@ -17,6 +17,7 @@
 #include "io/safetensors.h"
 #include "models/config_fields.h"
 #include "models/network.h"
+#include "models/recorded_work.h"
 
 namespace favor {
 namespace {
@@ -70,6 +71,24 @@ struct Decoder::Impl {
   models::Cache cache;
   models::PassBuffers buffers;
   std::vector<float> logits;
+  models::RecordedWork step;  // the pass over one more token, which finds everything in its place
+
+  // Queues a pass over tokens that follow.
+  void Continue(std::span<const int32_t> tokens) {
+    const layers::Pass pass{.context = context, .tally = &tally};
+    if (tokens.size() > 1) {
+      step.Drop();  // the pass may use other memory
+      tally.Clear();
+      return network.Continue(tokens, pass, cache, buffers);
+    }
+    network.SendStep(tokens[0], context, cache, buffers);
+    const auto work = [&] {
+      tally.Clear();
+      network.Step(pass, cache, buffers);
+    };
+    if (!cache.StaysInPlace()) return work();
+    if (!step.Run(context, work)) cache.Advance(1);
+  }
 
   void CheckWhole() const {
     if (cache.whole) return;
@@ -98,9 +117,7 @@ void Decoder::Read(std::span<const int32_t> tokens) {
   }
   for (; !tokens.empty(); tokens = tokens.subspan(std::min(kChunk, tokens.size()))) {
     const std::span<const int32_t> chunk = tokens.first(std::min(kChunk, tokens.size()));
-    impl_->tally.Clear();
-    impl_->network.Continue(chunk, {.context = impl_->context, .tally = &impl_->tally},
-                            impl_->cache, impl_->buffers);
+    impl_->Continue(chunk);
     std::vector<float> logits(static_cast<size_t>(config.vocab));
     impl_->network.Read(impl_->tally, logits);  // throws if some layer could not read the chunk
     impl_->cache.whole = true;
@@ -166,6 +183,7 @@ void Decoder::Load(const std::string& path) {
     if (!std::ranges::all_of(logits, [](float x) { return std::isfinite(x); }))
       fail("has logits that are not finite");
   }
+  impl_->step.Drop();
   impl_->cache = std::move(cache);
   impl_->logits = std::move(logits);
 }

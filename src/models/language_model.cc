@@ -86,12 +86,9 @@ Tensor LanguageModel::ForwardLogits(const Batch& batch, const layers::Pass& pass
   return logits;
 }
 
-void LanguageModel::ForwardLast(const Batch& batch, const layers::Pass& pass, Cache& cache,
-                                PassBuffers& buffers, View logits) const {
-  const ConstView hidden = body_.Forward(pass, batch, buffers.activations, &cache);
-  kernels::Matmul(
-      {hidden.Range(0, batch.length - 1, 1), kernels::Transposed(output_->read), logits},
-      pass.context);
+void LanguageModel::ForwardLast(const Context& context, const ConstView& hidden,
+                                View logits) const {
+  kernels::Matmul({hidden, kernels::Transposed(output_->read), logits}, context);
 }
 
 LanguageModel::Wanted LanguageModel::SendTargets(std::vector<int32_t> targets,

@@ -25,8 +25,7 @@ class LanguageModel : public Network {
                        PassBuffers& buffers) const override;
   Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,
                        PassBuffers& buffers) const override;
-  void ForwardLast(const Batch& batch, const layers::Pass& pass, Cache& cache, PassBuffers& buffers,
-                   View logits) const override;
+  void ForwardLast(const Context& context, const ConstView& hidden, View logits) const override;
 
  private:
   // The rows of a batch that have a target, in memory of the device.

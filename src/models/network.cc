@@ -161,14 +161,14 @@ void Network::CheckContext(const Context& context) const {
   }
 }
 
-void Network::CheckPass(const Batch& batch, const layers::Pass& pass, bool targets) const {
-  CheckContext(pass.context);
+void Network::CheckPass(const Batch& batch, const Context& context, bool targets) const {
+  CheckContext(context);
   CheckBatch(batch, config_, targets);
 }
 
 void Network::PrepareToEvaluate(const Batch& batch, const layers::Pass& pass,
                                 PassBuffers& buffers) const {
-  CheckPass(batch, pass, /*targets=*/true);
+  CheckPass(batch, pass.context, /*targets=*/true);
   // Buffers of a training pass of this shape are large enough, so that evaluation during training
   // reuses them.
   const Transformer::Shape& shape = buffers.activations.shape;
@@ -207,14 +207,14 @@ Tensor Network::ForwardLosses(const Batch&, const layers::Pass&, PassBuffers&) c
 }
 
 Tensor Network::Logits(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const {
-  CheckPass(batch, pass, /*targets=*/false);
+  CheckPass(batch, pass.context, /*targets=*/false);
   Prepare({.batch = batch.batch, .length = batch.length}, buffers);
   return ForwardLogits(batch, pass, buffers);
 }
 
 Tensor Network::Hidden(const Batch& batch, int64_t layers, const layers::Pass& pass,
                        PassBuffers& buffers) const {
-  CheckPass(batch, pass, /*targets=*/false);
+  CheckPass(batch, pass.context, /*targets=*/false);
   if (layers < 0 || layers > config_.layers) {
     Throw(ErrorCode::kInvalidOption, "layer", "given {}, expected 0 (the embedding) to {}", layers,
           config_.layers);
@@ -248,32 +248,54 @@ Cache Network::MakeCache() const {
   return body_.MakeCache();
 }
 
-void Network::ForwardLast(const Batch&, const layers::Pass&, Cache&, PassBuffers&, View) const {
+void Network::ForwardLast(const Context&, const ConstView&, View) const {
   RefuseToContinue(config_);
+}
+
+void Network::PrepareToContinue(const Batch& batch, const Context& context, Cache& cache,
+                                PassBuffers& buffers) const {
+  CheckPass(batch, context, /*targets=*/false);
+  if (config_.positions == Positions::kLearned &&
+      cache.tokens + batch.length > config_.max_length) {
+    Throw(ErrorCode::kInvalidOption, "length",
+          "given {} tokens after {}, expected at most {} in all: the model has no more learned "
+          "positions",
+          batch.length, cache.tokens, config_.max_length);
+  }
+  Prepare({.batch = batch.batch, .length = batch.length}, buffers);
+  cache.whole = false;
+}
+
+View Network::LogitsOf(const Tally& tally) const {
+  const View floats = tally.Floats();
+  const Shape row{1, config_.vocab};
+  return {floats.data(), floats.type(), row, RowMajorStrides(row), floats.device()};
 }
 
 void Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Cache& cache,
                        PassBuffers& buffers) const {
   const auto length = static_cast<int64_t>(tokens.size());
   const Batch batch{.batch = 1, .length = length, .tokens = {tokens.begin(), tokens.end()}};
-  CheckPass(batch, pass, /*targets=*/false);
-  if (config_.positions == Positions::kLearned && cache.tokens + length > config_.max_length) {
-    Throw(ErrorCode::kInvalidOption, "length",
-          "given {} tokens after {}, expected at most {} in all: the model has no more learned "
-          "positions",
-          length, cache.tokens, config_.max_length);
-  }
-  Prepare({.batch = 1, .length = length}, buffers);
-  cache.whole = false;
-  const View floats = pass.tally->Floats();
-  const Shape row{1, config_.vocab};
-  ForwardLast(batch, pass, cache, buffers,
-              View(floats.data(), floats.type(), row, RowMajorStrides(row), floats.device()));
+  PrepareToContinue(batch, pass.context, cache, buffers);
+  const ConstView hidden = body_.Forward(pass, batch, buffers.activations, &cache);
+  ForwardLast(pass.context, hidden.Range(0, length - 1, 1), LogitsOf(*pass.tally));
+}
+
+void Network::SendStep(int32_t token, const Context& context, Cache& cache,
+                       PassBuffers& buffers) const {
+  const Batch batch{.batch = 1, .length = 1, .tokens = {token}};
+  PrepareToContinue(batch, context, cache, buffers);
+  body_.SendStep(context, batch.tokens, cache.tokens, buffers.activations);
+}
+
+void Network::Step(const layers::Pass& pass, Cache& cache, PassBuffers& buffers) const {
+  const ConstView hidden = body_.ForwardStep(pass, buffers.activations, cache);
+  ForwardLast(pass.context, hidden, LogitsOf(*pass.tally));
 }
 
 void Network::EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                                   PassBuffers& buffers) {
-  CheckPass(batch, pass, /*targets=*/true);
+  CheckPass(batch, pass.context, /*targets=*/true);
   Prepare({.batch = batch.batch,
            .length = batch.length,
            .training = true,

@@ -103,6 +103,9 @@ class Network {
   Cache MakeCache() const;
   void Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Cache& cache,
                 PassBuffers& buffers) const;
+  // Continue for one token, in two parts, as Transformer::SendStep says.
+  void SendStep(int32_t token, const Context& context, Cache& cache, PassBuffers& buffers) const;
+  void Step(const layers::Pass& pass, Cache& cache, PassBuffers& buffers) const;
 
   // Throws kInvalidOption unless passes may run in the context.
   void CheckContext(const Context& context) const;
@@ -137,9 +140,8 @@ class Network {
                                PassBuffers& buffers) = 0;
   virtual Tensor ForwardLogits(const Batch& batch, const layers::Pass& pass,
                                PassBuffers& buffers) const = 0;
-  // Logits [1, vocab] of the last row of a sequence that follows `cache`.
-  virtual void ForwardLast(const Batch& batch, const layers::Pass& pass, Cache& cache,
-                           PassBuffers& buffers, View logits) const;
+  // Logits [sequences, vocab] from the last row of each sequence.
+  virtual void ForwardLast(const Context& context, const ConstView& hidden, View logits) const;
 
   ModelConfig config_;
   NetworkOptions options_;
@@ -148,7 +150,11 @@ class Network {
 
  private:
   void Count(const Transformer::Shape& shape, layers::Arena& arena) const;
-  void CheckPass(const Batch& batch, const layers::Pass& pass, bool targets) const;
+  void CheckPass(const Batch& batch, const Context& context, bool targets) const;
+  // Checks a batch that follows a prefix.
+  void PrepareToContinue(const Batch& batch, const Context& context, Cache& cache,
+                         PassBuffers& buffers) const;
+  View LogitsOf(const Tally& tally) const;  // [1, vocab] of its floats
   void PrepareToEvaluate(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
 
   uint64_t redraw_ = 0;

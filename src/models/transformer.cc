@@ -15,15 +15,6 @@ namespace {
 // Dropout of embeddings; blocks use the places below.
 constexpr uint64_t kEmbeddingPlace = uint64_t{1} << 32;
 
-void SendInput(const Context& context, const Batch& batch, Transformer::Activations::Input& input) {
-  input.tokens = input.tokens_memory.Send(batch.tokens, context);
-  input.sequences = {.batch = batch.batch, .length = batch.length, .mask = {}};
-  if (batch.mask.empty()) return;
-  const Shape shape{batch.batch, batch.length};
-  input.sequences.mask = ConstView(input.mask_memory.Send(batch.mask, context), DataType::kF32,
-                                   shape, RowMajorStrides(shape), context.device());
-}
-
 // Options of the tables of tokens and of learned positions.
 layers::EmbeddingOptions EmbeddingOptionsOf(const ModelConfig& config) {
   const double root = std::sqrt(static_cast<double>(config.width));
@@ -42,6 +33,15 @@ int64_t Cache::Bytes() const {
   int64_t bytes = 0;
   for (const layers::AttentionCache& layer : layers) bytes += layer.Bytes();
   return bytes;
+}
+
+bool Cache::StaysInPlace() const {
+  return std::ranges::all_of(
+      layers, [](const layers::AttentionCache& layer) { return layer.StaysInPlace(); });
+}
+
+void Cache::Advance(int64_t more) {
+  for (layers::AttentionCache& layer : layers) layer.Advance(more);
 }
 
 Cache Transformer::MakeCache() const {
@@ -119,7 +119,8 @@ int64_t Transformer::TraceBytes(const Shape& shape) const {
 
 Block::Rows Transformer::RowsOf(const Activations& a) const {
   return {.attention = {.sequences = a.input.sequences,
-                        .rotary = config_.positions == Positions::kRotary ? &*a.waves : nullptr}};
+                        .rotary = config_.positions == Positions::kRotary ? &*a.waves : nullptr,
+                        .first = a.input.first}};
 }
 
 void Transformer::ForwardBlock(const layers::Pass& pass, size_t layer, Activations& a,
@@ -135,22 +136,48 @@ void Transformer::ForwardBlock(const layers::Pass& pass, size_t layer, Activatio
                          a.inputs[(layer + 1) % a.inputs.size()]);
 }
 
-void Transformer::ForwardEmbedding(const layers::Pass& pass, const Batch& batch, int64_t first,
-                                   Activations& a) const {
+int64_t Transformer::RowOf(const Context& context, int64_t position, int64_t length,
+                           Activations& a) const {
+  return a.waves ? a.waves->Cover(context, position, length) : learned_ ? position : 0;
+}
+
+void Transformer::Send(const Context& context, const Batch& batch, int64_t position,
+                       Activations& a) const {
+  Activations::Input& input = a.input;
+  input.tokens = input.tokens_memory.Send(batch.tokens, context);
+  input.first = RowOf(context, position, batch.length, a);
+  input.sequences = {.batch = batch.batch, .length = batch.length, .mask = {}};
+  if (batch.mask.empty()) return;
+  const favor::Shape shape{batch.batch, batch.length};
+  input.sequences.mask = ConstView(input.mask_memory.Send(batch.mask, context), DataType::kF32,
+                                   shape, RowMajorStrides(shape), context.device());
+}
+
+// The row of the position travels behind the tokens, in one copy.
+void Transformer::SendStep(const Context& context, std::span<const int32_t> tokens,
+                           int64_t position, Activations& a) const {
+  Activations::Input& input = a.input;
+  input.step.assign(tokens.begin(), tokens.end());
+  input.step.push_back(static_cast<int32_t>(RowOf(context, position, /*length=*/1, a)));
+  input.tokens = input.tokens_memory.Send(input.step, context);
+  input.first = layers::FirstRow(input.tokens + tokens.size());
+  input.sequences = {.batch = std::ssize(tokens), .length = 1, .mask = {}};
+}
+
+void Transformer::ForwardEmbedding(const layers::Pass& pass, Activations& a) const {
   const Context& context = pass.context;
   const View x = a.inputs[0];
-  SendInput(context, batch, a.input);
-  tokens_.Forward(context, {.indices = a.input.tokens}, /*add=*/false, x);
+  const Activations::Input& input = a.input;
+  const int64_t length = input.sequences.length;
+  tokens_.Forward(context, {.indices = input.tokens}, /*add=*/false, x);
   if (learned_)
-    learned_->Forward(context, {.first = first, .length = batch.length}, /*add=*/true, x);
-  if (a.waves) a.waves->Cover(context, first, batch.length);
-  if (config_.positions == Positions::kSinusoidal) a.waves->AddTo(context, batch.length, x);
+    learned_->Forward(context, {.first = input.first, .length = length}, /*add=*/true, x);
+  if (config_.positions == Positions::kSinusoidal) a.waves->AddTo(context, input.first, length, x);
   layers::Drop(pass, kEmbeddingPlace, x, x);
 }
 
-ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Activations& a,
-                               Cache* cache) const {
-  ForwardEmbedding(pass, batch, cache == nullptr ? 0 : cache->tokens, a);
+ConstView Transformer::ForwardSent(const layers::Pass& pass, Activations& a, Cache* cache) const {
+  ForwardEmbedding(pass, a);
   for (size_t layer = 0; layer < blocks_.size(); ++layer) ForwardBlock(pass, layer, a, cache);
   const View last = a.inputs[blocks_.size() % a.inputs.size()];
   if (!norm_) return last;
@@ -158,10 +185,21 @@ ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Act
   return a.hidden;
 }
 
+ConstView Transformer::Forward(const layers::Pass& pass, const Batch& batch, Activations& a,
+                               Cache* cache) const {
+  Send(pass.context, batch, cache == nullptr ? 0 : cache->tokens, a);
+  return ForwardSent(pass, a, cache);
+}
+
+ConstView Transformer::ForwardStep(const layers::Pass& pass, Activations& a, Cache& cache) const {
+  return ForwardSent(pass, a, &cache);
+}
+
 ConstView Transformer::ForwardThrough(int64_t layers, const layers::Pass& pass, const Batch& batch,
                                       Activations& a) const {
   if (layers == std::ssize(blocks_)) return Forward(pass, batch, a);
-  ForwardEmbedding(pass, batch, /*first=*/0, a);
+  Send(pass.context, batch, /*position=*/0, a);
+  ForwardEmbedding(pass, a);
   const auto count = static_cast<size_t>(layers);
   for (size_t layer = 0; layer < count; ++layer) ForwardBlock(pass, layer, a);
   return a.inputs[count % a.inputs.size()];

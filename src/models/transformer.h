@@ -3,6 +3,7 @@
 #define FAVOR_MODELS_TRANSFORMER_H_
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct Cache {
 
   Cache Clone() const;
   int64_t Bytes() const;
+  // As layers::AttentionCache says; for all layers.
+  bool StaysInPlace() const;
+  void Advance(int64_t more);
 };
 
 class Transformer {
@@ -55,11 +59,13 @@ class Transformer {
     Block::Workspace workspace;
     // The last norm: its statistics [tokens, 2], its rows and their gradient, [tokens, width].
     View statistics, hidden, grad;
-    // The batch of the last Forward, as operations read it.
+    // The batch of the last pass, as operations read it.
     struct Input {
       DeviceArray<int32_t> tokens_memory;
       DeviceArray<float> mask_memory;
+      std::vector<int32_t> step;  // of SendStep, on the host
       const int32_t* tokens = nullptr;
+      layers::FirstRow first{};  // of learned positions, or of waves
       layers::Sequences sequences{};
     };
     Input input;
@@ -74,6 +80,12 @@ class Transformer {
   // that follows the cache's prefix and becomes part of it.
   ConstView Forward(const layers::Pass& pass, const Batch& batch, Activations& a,
                     Cache* cache = nullptr) const;
+  // One token of each sequence behind a prefix of `position` tokens, in two parts. Send sends what
+  // a pass needs of the host; what Forward queues depends on addresses alone, so that it may be
+  // recorded and run again after another Send.
+  void SendStep(const Context& context, std::span<const int32_t> tokens, int64_t position,
+                Activations& a) const;
+  ConstView ForwardStep(const layers::Pass& pass, Activations& a, Cache& cache) const;
   // The rows after the first `layers` blocks; after all of them, the same as Forward.
   ConstView ForwardThrough(int64_t layers, const layers::Pass& pass, const Batch& batch,
                            Activations& a) const;
@@ -85,9 +97,13 @@ class Transformer {
   std::string FirstNotFinite(const Activations& a) const;
 
  private:
-  // Embeds the batch in a.inputs[0].
-  void ForwardEmbedding(const layers::Pass& pass, const Batch& batch, int64_t first,
-                        Activations& a) const;
+  // Sends a batch whose first tokens have this position.
+  void Send(const Context& context, const Batch& batch, int64_t position, Activations& a) const;
+  // The row of a position in the table of learned positions or in that of waves.
+  int64_t RowOf(const Context& context, int64_t position, int64_t length, Activations& a) const;
+  // Both compute with what has been sent: the embedding in a.inputs[0], and everything.
+  void ForwardEmbedding(const layers::Pass& pass, Activations& a) const;
+  ConstView ForwardSent(const layers::Pass& pass, Activations& a, Cache* cache) const;
   void ForwardBlock(const layers::Pass& pass, size_t layer, Activations& a,
                     Cache* cache = nullptr) const;
   Block::Rows RowsOf(const Activations& a) const;

@@ -5,6 +5,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/convolution.h"
+#include "kernels/last_rows.h"
 #include "kernels/layer_norm.h"
 #include "tests/kernels/operation_case.h"
 
@@ -202,6 +203,40 @@ void AddContinuedConvolution(std::vector<OperationCase>& cases) {
       };
       cases.push_back(c);
     }
+  }
+}
+
+// Fewer rows than are kept, as many, and more; columns of a wider array.
+void AddLastRows(std::vector<OperationCase>& cases) {
+  struct Kept {
+    int64_t batch, length, most, columns, more;
+  };
+  for (const Kept& one : {Kept{1, 1, 3, 8, 0},
+                          {1, 1, 1, 1, 0},
+                          {3, 1, 3, 1536, 8},
+                          {2, 2, 7, 33, 3},
+                          {1, 4, 4, 19, 0},
+                          {5, 9, 6, 64, 24}}) {
+    const int64_t batch = one.batch, length = one.length, most = one.most, columns = one.columns,
+                  stride = columns + one.more;
+    OperationCase c(Named("last " + std::to_string(most) + " of " + std::to_string(length) +
+                              " rows of " + std::to_string(stride),
+                          batch * length, columns));
+    c.Array("x", {batch * length, stride}).Array("kept", {batch, most, columns}).Output("kept", 0);
+    c.run = [=](OperationRun& r) {
+      kernels::KeepLastRows({.rows = r["x"].Range(1, 0, columns), .kept = r["kept"]}, r.context);
+    };
+    c.by_hand = [=](Hand& h) {
+      for (int64_t i = 0; i < batch * most * columns; ++i) {
+        const int64_t sequence = i / (most * columns), column = i % columns;
+        const int64_t row = length - most + i / columns % most;
+        h.Put("kept", i,
+              {row < 0 ? h["kept"][At(i + length * columns)]
+                       : h["x"][At((sequence * length + row) * stride + column)],
+               0});
+      }
+    };
+    cases.push_back(c);
   }
 }
 
@@ -412,6 +447,7 @@ std::vector<OperationCase> LayerCases() {
   std::vector<OperationCase> cases;
   for (const Rows lie : {Rows::kTogether, Rows::kAligned, Rows::kApart}) AddConvolution(cases, lie);
   AddContinuedConvolution(cases);
+  AddLastRows(cases);
   AddLayerNorm(cases);
   AddActivation(cases);
   return cases;

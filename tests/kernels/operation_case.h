@@ -174,6 +174,7 @@ class OperationRun {
     narrow_.emplace_back(wide.begin(), wide.end());
     return indices_memory_.Send(narrow_.back(), context);
   }
+  bool Has(const std::string& integers) const { return integers_.contains(integers); }
   TallyEntry* tally() const { return tally_.At(); }
   const kernels::Segments& segments() const { return segments_; }
 

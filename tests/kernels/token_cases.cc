@@ -12,6 +12,11 @@
 namespace favor {
 namespace {
 
+// Row 2, as the caller knows it or as operations read it.
+kernels::FirstRow SecondRow(OperationRun& r) {
+  return r.Has("first") ? kernels::FirstRow(r.Indices("first")) : 2;
+}
+
 void AddEmbedding(std::vector<OperationCase>& cases) {
   constexpr int64_t kEntries = 7;
   constexpr double kScale = 1.7;
@@ -23,7 +28,7 @@ void AddEmbedding(std::vector<OperationCase>& cases) {
         return positions ? 2 + row % 3 : c.integers.at("indices")[At(row)];
       };
       const auto rows_of = [=](OperationRun& r) {
-        return positions ? kernels::TableRows{.first = 2, .length = 3}
+        return positions ? kernels::TableRows{.first = SecondRow(r), .length = 3}
                          : kernels::TableRows{.indices = r.Indices("indices")};
       };
       const std::string kind = positions ? " of positions" : " of indices";
@@ -31,6 +36,7 @@ void AddEmbedding(std::vector<OperationCase>& cases) {
         OperationCase c(Named((add ? "embedding added" : "embedding") + kind, rows, columns));
         c.Array("table", {kEntries, columns}).Array("y", {rows, columns});
         c.Integers("indices", rows, kEntries).Output("y", 3);
+        if (positions && add) c.integers["first"] = {2};
         c.run = [=](OperationRun& r) {
           kernels::Embedding(
               {.table = r["table"], .rows = rows_of(r), .scale = kScale, .add = add, .y = r["y"]},
@@ -85,8 +91,10 @@ void AddWavesAdded(std::vector<OperationCase>& cases, int64_t rows, int64_t leng
   OperationCase c(Named(wide ? "f32 waves added" : "waves added", rows, width));
   c.Array("waves", {length + 2, width / 2, 2}).Array("x", {rows, width}).Output("x", 1);
   if (wide) c.KeepF32({"waves"});
+  if (rows % 5 == 0) c.integers["first"] = {2};
   c.run = [=](OperationRun& r) {
-    kernels::AddWaves({.waves = r["waves"], .first = 2, .length = length, .x = r["x"]}, r.context);
+    kernels::AddWaves({.waves = r["waves"], .first = SecondRow(r), .length = length, .x = r["x"]},
+                      r.context);
   };
   c.by_hand = [=](Hand& h) {
     for (int64_t row = 0; row < rows; ++row) {
@@ -115,9 +123,10 @@ void AddRotation(std::vector<OperationCase>& cases, int64_t rows, int64_t length
                   (more > 0 ? " of " + std::to_string(stride) : ""));
   c.Array("waves", {length + 2, width / 2, 2}).Array("x", {rows, stride}).Output("x", 2);
   if (wide) c.KeepF32({"waves"});
+  if (back) c.integers["first"] = {2};
   c.run = [=, before = before](OperationRun& r) {
     kernels::Rotate({.waves = r["waves"],
-                     .first = 2,
+                     .first = SecondRow(r),
                      .length = length,
                      .back = back,
                      .x = r["x"].Range(1, before, columns)},

@@ -73,7 +73,7 @@ TEST_F(LayerForward, WavesAreThoseOfThePaper) {
   layers::WaveTable waves(6, DataType::kF64);
   waves.Cover(context_, 0, 9);
   Tensor x({18, 6}, DataType::kF64);  // two sequences
-  waves.AddTo(context_, 9, x);
+  waves.AddTo(context_, 0, 9, x);
   for (const int64_t position : {0, 1, 8}) {
     for (int64_t i = 0; i < 3; ++i) {
       const double angle =
@@ -91,12 +91,12 @@ TEST_F(LayerForward, WavesFollowAPrefix) {
   constexpr int64_t kTokens = 300;
   Tensor want({kTokens, 6});
   all.Cover(context_, 0, kTokens);
-  all.AddTo(context_, kTokens, want);
+  all.AddTo(context_, 0, kTokens, want);
   const auto expect = [&](int64_t first, int64_t length) {
     SCOPED_TRACE(std::to_string(length) + " from " + std::to_string(first));
     Tensor x({length, 6});
-    waves.Cover(context_, first, length);
-    waves.AddTo(context_, length, x);
+    const int64_t row = waves.Cover(context_, first, length);
+    waves.AddTo(context_, row, length, x);
     for (int64_t i = 0; i < length * 6; ++i)
       ASSERT_EQ(x.Data<float>()[i], want.Data<float>()[first * 6 + i]);
   };
@@ -117,8 +117,8 @@ TEST_F(LayerForward, RotationsKnowOnlyDistances) {
     q.Data<double>()[i] = one.Data<double>()[i % 8];
     k.Data<double>()[i] = one.Data<double>()[8 + i % 8];
   }
-  waves.Rotate(context_, 12, /*back=*/false, q);
-  waves.Rotate(context_, 12, /*back=*/false, k);
+  waves.Rotate(context_, 0, 12, /*back=*/false, q);
+  waves.Rotate(context_, 0, 12, /*back=*/false, k);
   const auto product = [&](int64_t i, int64_t j) {
     double sum = 0;
     for (int64_t c = 0; c < 8; ++c)
@@ -128,7 +128,7 @@ TEST_F(LayerForward, RotationsKnowOnlyDistances) {
   EXPECT_NEAR(product(5, 3), product(11, 9), 1e-12);
   EXPECT_GT(std::fabs(product(5, 3) - product(5, 4)), 1e-3);
   EXPECT_GT(std::fabs(product(5, 3) - product(3, 5)), 1e-3);
-  waves.Rotate(context_, 12, /*back=*/true, q);
+  waves.Rotate(context_, 0, 12, /*back=*/true, q);
   EXPECT_NEAR(q.Data<double>()[8 * 7 + 2], one.Data<double>()[2], 1e-14);
 }
 

@@ -26,8 +26,10 @@ class LinearCache : public Cache {
     kernels::AttentionProblem problem = state.Problem(inputs.q, inputs.k, inputs.v);
     const TokenMarks marks = TokenMarks::OfModel(/*mask=*/{}, log_decay, context, problem);
     state.Continue(inputs, {}, problem.log_decay, out, tally, context);
-    state.end += inputs.k.size(2);
+    Advance(inputs.k.size(2));
   }
+  bool StaysInPlace() const override { return true; }
+  void Advance(int64_t tokens) override { internal::Inside(state_).end += tokens; }
   int64_t Bytes() const override { return state_.Bytes(); }
   void Store(const std::string& prefix, io::Safetensors& file) const override {
     StoreState(internal::Inside(state_), prefix + "state.", file);

@@ -52,7 +52,8 @@ void Run(Arguments& a) {
   a.options.pass_type = a.run.ModelPlacement().pass_type;
   if (model.vocab == 0) model.vocab = kByteVocab;
   if (model.positions == Positions::kLearned && model.max_length == 0)
-    model.max_length = std::ranges::max(a.options.prefixes) + a.options.tokens;
+    model.max_length =
+        std::ranges::max(a.options.prefixes) + a.options.tokens + a.options.kUntimedTokens;
   const Context context = a.run.Make();
   const benchmarks::GenerateBench bench = benchmarks::RunGenerateBench(a.options, context);
   fmt::print("{}{}\n", bench.ToTable().ToText(), bench.ToTable().caption);

@@ -32,10 +32,10 @@ void Waves(const WavesArguments& a, const Context& context) {
 
 void AddWaves(const AddWavesArguments& a, const Context& context) {
   WithType(a.x.type(), [&]<class T>(T) {
-    const int64_t width = a.x.size(1);
+    const int64_t width = a.x.size(1), first = a.first.Get();
     ParallelForBlocks(context, a.x.size(0), RowsOfTask(width), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const T* waves = a.waves.Data<T>() + (a.first + row % a.length) * width;
+        const T* waves = a.waves.Data<T>() + (first + row % a.length) * width;
         T* to = a.x.Data<T>() + row * width;
         for (int64_t i = 0; i < width; i += 2) {
           to[i] += waves[i + 1];
@@ -48,10 +48,11 @@ void AddWaves(const AddWavesArguments& a, const Context& context) {
 
 void Rotate(const RotateArguments& a, const Context& context) {
   WithType(a.x.type(), [&]<class T>(T) {
-    const int64_t columns = a.x.size(1), half = a.waves.size(1), width = 2 * half;
+    const int64_t columns = a.x.size(1), half = a.waves.size(1), width = 2 * half,
+                  first = a.first.Get();
     ParallelForBlocks(context, a.x.size(0), RowsOfTask(columns), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const T* waves = a.waves.Data<T>() + (a.first + row % a.length) * width;
+        const T* waves = a.waves.Data<T>() + (first + row % a.length) * width;
         for (int64_t head = 0; head < columns; head += width) {
           T *low = a.x.Data<T>() + row * a.x.stride(0) + head, *high = low + half;
           for (int64_t i = 0; i < half; ++i) {

@@ -28,8 +28,9 @@ struct Lookup {
   T* y;
 
   __device__ int64_t EntryOf(int64_t row) const {
-    return table_rows.indices != nullptr ? table_rows.indices[row]
-                                         : table_rows.first + Divide(row, table_rows.length).rest;
+    return table_rows.indices != nullptr
+               ? table_rows.indices[row]
+               : table_rows.first.Get() + Divide(row, table_rows.length).rest;
   }
 };
 

@@ -32,9 +32,12 @@ __global__ void __launch_bounds__(kElementThreads)
 template <class Wave>
 struct RowWaves {
   const Wave* waves;  // [positions, half, 2]
-  int64_t first, length, half;
+  FirstRow first;
+  int64_t length, half;
 
-  __device__ const Wave* Of(int64_t row) const { return waves + (first + row % length) * 2 * half; }
+  __device__ const Wave* Of(int64_t row) const {
+    return waves + (first.Get() + row % length) * 2 * half;
+  }
 };
 
 template <int kPacket, class Wave, class T>

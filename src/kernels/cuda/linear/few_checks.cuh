@@ -48,8 +48,10 @@ __device__ inline bool AnyUnusable(const Few& few) {
   for (int index = threadIdx.x / lanes; index < count; index += kBlockThreads / lanes) {
     const CheckedRow row(few, index);
     for (int column = lane * kVector; column < row.columns; column += lanes * kVector) {
+      Vector vector;
+      vector.Load(*row.array, few.has_vectors, row.at, column, row.columns);
       float values[kVector];
-      LoadVector(*row.array, few.has_vectors, row.at, column, row.columns, values);
+      vector.Floats(values);
 #pragma unroll
       for (int i = 0; i < kVector; ++i) within &= fabsf(values[i]) <= row.largest;
     }

@@ -8,6 +8,7 @@
 namespace favor::kernels::cuda::general {
 
 constexpr int kVector = 8, kRowThreads = 256;
+constexpr int kRowsAtOnce = 4;  // rows whose loads a thread has on their way
 
 // Threads that share a row, a power of two up to a warp.
 inline int LanesOf(int64_t columns) {
@@ -15,6 +16,26 @@ inline int LanesOf(int64_t columns) {
   while (lanes < 32 && lanes * kVector < columns) lanes *= 2;
   return lanes;
 }
+
+// The place of row `row` of all rows of an array.
+struct RowPlace {
+  RowPlace() = default;
+  __device__ RowPlace(int64_t row, int64_t rows, int64_t heads, int64_t length) {
+    if (rows <= UINT32_MAX) {  // divisions of 64 bits take longer than reading a row
+      const auto r = static_cast<uint32_t>(row), l = static_cast<uint32_t>(length),
+                 h = static_cast<uint32_t>(heads), group = r / l;
+      index = r - group * l;
+      batch = group / h;
+      head = group - static_cast<uint32_t>(batch) * h;
+    } else {
+      index = row % length;
+      head = row / length % heads;
+      batch = row / length / heads;
+    }
+  }
+
+  int64_t batch, head, index;
+};
 
 // Whether every vector of every row begins at a multiple of 16 bytes.
 inline bool HasVectors(const ConstView& view) {
@@ -26,36 +47,52 @@ inline bool HasVectors(const ConstView& view) {
   return aligned;
 }
 
-// Elements column … column + 7 of the row that begins at `at`; 0 beyond its end.
-__device__ inline void LoadVector(const Array& array, bool has_vectors, int64_t at, int column,
-                                  int columns, float (&values)[kVector]) {
-  if (has_vectors && array.type == DataType::kF32) {
-    const auto* from =
-        reinterpret_cast<const float4*>(static_cast<const float*>(array.data) + at + column);
-    const float4 low = from[0], high = from[1];
-    values[0] = low.x, values[1] = low.y, values[2] = low.z, values[3] = low.w;
-    values[4] = high.x, values[5] = high.y, values[6] = high.z, values[7] = high.w;
-    return;
-  }
-  if (has_vectors) {
-    const uint4 bits =
-        *reinterpret_cast<const uint4*>(static_cast<const uint16_t*>(array.data) + at + column);
-    const uint32_t words[] = {bits.x, bits.y, bits.z, bits.w};
+// Elements column … column + 7 of the row that begins at `at`; 0 beyond its end. They stay as they
+// are in memory until Floats(), so that loads of several vectors are on their way before the first
+// is looked at.
+class Vector {
+ public:
+  __device__ void Load(const Array& array, bool has_vectors, int64_t at, int column, int columns) {
+    if (!has_vectors) {
+      type_ = DataType::kF32;
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      const auto half = static_cast<uint16_t>(words[i / 2] >> (16 * (i % 2)));
-      values[i] = array.type == DataType::kBF16 ? __bfloat162float(__ushort_as_bfloat16(half))
-                                                : __half2float(__ushort_as_half(half));
+      for (int i = 0; i < kVector; ++i) {
+        words_[i] = __float_as_uint(
+            column + i < columns ? static_cast<float>(array.Load(at + (column + i) * array.column))
+                                 : 0.0f);
+      }
+      return;
     }
-    return;
+    type_ = array.type;
+    const bool is_f32 = type_ == DataType::kF32;
+    const char* from = static_cast<const char*>(array.data) + (at + column) * (is_f32 ? 4 : 2);
+    Store(0, *reinterpret_cast<const uint4*>(from));
+    if (is_f32) Store(4, *reinterpret_cast<const uint4*>(from + sizeof(uint4)));
   }
+
+  __device__ void Floats(float (&values)[kVector]) const {
+    const auto half = [&](int i) { return static_cast<uint16_t>(words_[i / 2] >> (16 * (i % 2))); };
+    if (type_ == DataType::kF32) {
 #pragma unroll
-  for (int i = 0; i < kVector; ++i) {
-    values[i] = column + i < columns
-                    ? static_cast<float>(array.Load(at + (column + i) * array.column))
-                    : 0.0f;
+      for (int i = 0; i < kVector; ++i) values[i] = __uint_as_float(words_[i]);
+    } else if (type_ == DataType::kBF16) {
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) values[i] = __bfloat162float(__ushort_as_bfloat16(half(i)));
+    } else {
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) values[i] = __half2float(__ushort_as_half(half(i)));
+    }
   }
-}
+
+ private:
+  __device__ void Store(int first, const uint4& bits) {
+    words_[first] = bits.x, words_[first + 1] = bits.y;
+    words_[first + 2] = bits.z, words_[first + 3] = bits.w;
+  }
+
+  DataType type_ = DataType::kF32;
+  uint32_t words_[kVector] = {};
+};
 
 }  // namespace favor::kernels::cuda::general
 

@@ -70,7 +70,7 @@ void SortRows(const TableRows& rows, int64_t count, int64_t entries, const Sorte
   // More positions than rows are as good as one for each row.
   const auto length = static_cast<uint32_t>(std::min(rows.length, count));
   SortPositions<<<BlocksFor(count, kThreads), kThreads, 0, StreamOf(context)>>>(
-      static_cast<uint32_t>(count), length, static_cast<int32_t>(rows.first), sorted);
+      static_cast<uint32_t>(count), length, static_cast<int32_t>(rows.first.known), sorted);
   Check(kName);
 }
 

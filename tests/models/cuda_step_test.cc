@@ -1,0 +1,182 @@
+// Tokens that a decoder on a GPU reads one by one: its second one is recorded and the others repeat
+// the record, which must give the bits of passes that are queued operation by operation. Skipped if
+// there is no GPU.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+#include "core/operation_times.h"
+#include "favor/error.h"
+#include "favor/generate.h"
+#include "tests/models/small_models.h"
+#include "tests/temp_dir.h"
+
+namespace favor {
+namespace {
+
+constexpr Device kGpu{DeviceType::kCuda, 0};
+
+// Decoders whose states stay in place, with every kind of position.
+std::vector<ModelConfig> Configs() {
+  std::vector<ModelConfig> configs;
+  for (const Positions positions :
+       {Positions::kRotary, Positions::kSinusoidal, Positions::kLearned}) {
+    for (const int64_t taps : {0, 4}) {
+      ModelConfig config = DecoderConfig();
+      config.positions = positions;
+      config.max_length = 300;
+      config.convolution = taps;
+      config.features.map = taps == 0 ? "positive" : "relu";
+      config.decay = taps == 0 ? Decay::kNone : Decay::kToken;
+      config.norm = positions == Positions::kSinusoidal ? Norm::kPost : Norm::kPre;
+      configs.push_back(config);
+    }
+  }
+  configs.push_back(DecoderConfig());
+  configs.back().heads_of = "relu:1:decay=token,taylor:2:dim=4:decay=none,positive:1";
+  // Some layers stay in place, others do not: nothing is recorded.
+  configs.push_back(DecoderConfig());
+  configs.back().layers = 3;
+  configs.back().exact_every = 2;
+  configs.push_back(DecoderConfig());
+  configs.back().attention = "identity";
+  return configs;
+}
+
+std::string NameOf(const ModelConfig& config) {
+  return config.attention + config.heads_of + ", " + std::string(Name(config.positions)) + ", " +
+         std::to_string(config.convolution) + " taps";
+}
+
+class CudaStep : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (ListGpus().empty()) GTEST_SKIP() << "no GPU on this machine";
+    recorded_.emplace(ContextOptions{.device = kGpu});
+    direct_.emplace(ContextOptions{.device = kGpu});
+    times_.emplace(*direct_);  // operations that are timed are not recorded
+  }
+
+  static void Read(Decoder& decoder, std::span<const int32_t> tokens, size_t piece = 1) {
+    for (; !tokens.empty(); tokens = tokens.subspan(std::min(piece, tokens.size())))
+      decoder.Read(tokens.first(std::min(piece, tokens.size())));
+  }
+  static void ExpectEqual(const Decoder& a, const Decoder& b) {
+    ASSERT_EQ(a.tokens(), b.tokens());
+    EXPECT_EQ(a.StateBytes(), b.StateBytes());
+    ASSERT_TRUE(std::ranges::equal(a.Logits(), b.Logits())) << "after " << a.tokens();
+  }
+  // Reads the tokens one by one with both and compares after each.
+  static void ReadAndCompare(Decoder& a, Decoder& b, std::span<const int32_t> tokens) {
+    for (const int32_t token : tokens) {
+      a.Read({&token, 1});
+      b.Read({&token, 1});
+      ExpectEqual(a, b);
+    }
+  }
+
+  TempDir dir_;
+  std::optional<Context> recorded_, direct_;
+  std::optional<OperationTimes> times_;
+};
+
+// Beyond the 64 tokens whose angles are made at a time.
+TEST_F(CudaStep, RecordedTokensGiveTheBitsOfOthers) {
+  const std::vector<int32_t> tokens = Tokens(140, 23);
+  for (const ModelConfig& config : Configs()) {
+    for (const DataType type : {DataType::kF32, DataType::kBF16}) {
+      SCOPED_TRACE(NameOf(config));
+      const Model model(config, 3, {kGpu, type});
+      Decoder a(model, *recorded_), b(model, *direct_);
+      ReadAndCompare(a, b, tokens);
+    }
+  }
+}
+
+// Pieces of several tokens use other memory, so that a new record is made behind them.
+TEST_F(CudaStep, PiecesComeBetweenTokens) {
+  const std::vector<int32_t> tokens = Tokens(240, 23);
+  for (const ModelConfig& config : Configs()) {
+    SCOPED_TRACE(NameOf(config));
+    const Model model(config, 3, {kGpu, DataType::kF32});
+    Decoder a(model, *recorded_), b(model, *direct_);
+    std::span<const int32_t> rest = tokens;
+    for (const size_t piece : {size_t{7}, size_t{1}, size_t{90}, size_t{2}}) {
+      a.Read(rest.first(piece));
+      b.Read(rest.first(piece));
+      ExpectEqual(a, b);
+      ReadAndCompare(a, b, rest.subspan(piece, 6));
+      rest = rest.subspan(piece + 6);
+    }
+  }
+}
+
+TEST_F(CudaStep, LoadedPrefixesAreReadWhereTheyAre) {
+  const std::vector<int32_t> tokens = Tokens(40, 23);
+  const auto first = std::span(tokens).first(20), rest = std::span(tokens).subspan(20);
+  for (const ModelConfig& config : Configs()) {
+    SCOPED_TRACE(NameOf(config));
+    const Model model(config, 3, {kGpu, DataType::kBF16});
+    Decoder a(model, *recorded_), b(model, *direct_);
+    Read(a, first);
+    a.Save(dir_ / "recorded");
+    Read(b, first);
+    b.Save(dir_ / "direct");
+    Read(a, rest);
+    Decoder c(model, *recorded_);
+    for (const char* file : {"recorded", "direct"}) {
+      for (Decoder* decoder : {&a, &b, &c}) decoder->Load(dir_ / file);
+      ReadAndCompare(a, b, rest);
+      Read(c, rest);
+      ExpectEqual(a, c);
+    }
+  }
+}
+
+TEST_F(CudaStep, ClonesRecordTheirOwn) {
+  const std::vector<int32_t> tokens = Tokens(30, 23);
+  for (const ModelConfig& config : Configs()) {
+    SCOPED_TRACE(NameOf(config));
+    const Model model(config, 3, {kGpu, DataType::kF32});
+    Decoder a(model, *recorded_), b(model, *direct_);
+    ReadAndCompare(a, b, tokens);
+    Decoder copy = a.Clone(), other = b.Clone();
+    ReadAndCompare(copy, other, std::vector<int32_t>{5, 6, 7, 8, 9});
+    ReadAndCompare(a, b, std::vector<int32_t>{9, 8, 7, 6, 5});
+    a = copy.Clone();
+    copy.Read(std::vector<int32_t>{1});
+    ReadAndCompare(a, other, std::vector<int32_t>{4, 3, 2});
+  }
+}
+
+// What a recorded token could not be computed with is counted as any other.
+TEST_F(CudaStep, RecordedTokensSayWhatTheyCannotRead) {
+  Model model(DecoderConfig(), 3, {kGpu, DataType::kF32});
+  Decoder decoder(model, *recorded_);
+  Read(decoder, Tokens(8, 23));
+  decoder.Save(dir_ / "context");
+  const std::vector<Model::NamedParameter> parameters = model.Parameters();
+  const auto weight = std::ranges::find(parameters, "layers.1.attention.value.weight",
+                                        &Model::NamedParameter::name);
+  ASSERT_NE(weight, parameters.end());
+  const float bad = std::numeric_limits<float>::infinity();
+  float good = 0;
+  CopyBytes(&good, {}, weight->value.data(), kGpu, sizeof good);
+  CopyBytes(weight->value.data(), kGpu, &bad, {}, sizeof bad);
+  EXPECT_THROW(Read(decoder, Tokens(1, 23)), Error);
+  CopyBytes(weight->value.data(), kGpu, &good, {}, sizeof good);
+  EXPECT_THROW(Read(decoder, Tokens(1, 23)), Error);
+  decoder.Load(dir_ / "context");
+  Decoder other(model, *direct_);
+  other.Load(dir_ / "context");
+  ReadAndCompare(decoder, other, Tokens(8, 23));
+}
+
+}  // namespace
+}  // namespace favor
