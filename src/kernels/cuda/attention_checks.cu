@@ -202,8 +202,7 @@ __global__ void DeltaRows(const __grid_constant__ Deltas a) {
 void CountUnusableIf(const RangeArguments& a, const int* flags, int64_t flag_count,
                      const Context& context) {
   const AttentionProblem& problem = a.problem;
-  const double most =
-      std::sqrt(kLargestNorm / (std::fabs(problem.scale) * static_cast<double>(problem.dim)));
+  const double most = LargestElement(problem);
   CheckedArrays arrays{.flags = flags, .flag_count = flag_count, .tally = a.tally};
   Add(arrays, problem.q, most, {});
   Add(arrays, problem.k, most,
