@@ -56,7 +56,6 @@ class CudaCores {
    private:
     Tile rows_;
   };
-  using HeldLeft = Left;
 
   __device__ explicit CudaCores(char* scratch)
       : weights_(reinterpret_cast<float*>(scratch) + threadIdx.x / 32 * 16 * kWeightStride) {}

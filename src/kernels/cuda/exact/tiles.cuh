@@ -180,8 +180,6 @@ class TensorCores {
     uint32_t held_[kHeld ? kDim / 16 : 1][kRowTiles][4];
   };
 
-  using HeldLeft = Left;
-
   __device__ static int FirstRowOfGroup() { return static_cast<int>(threadIdx.x) / 32 * kWarpRows; }
 
   __device__ explicit TensorCores(char*) {
