@@ -11,9 +11,10 @@ namespace favor::kernels::cuda {
 using general::Array;
 using general::ArrayOf;
 using general::ArrayOfGroups;
-using general::kRowsAtOnce;
+using general::ForVectors;
 using general::kRowThreads;
 using general::kVector;
+using general::kVectorsAtOnce;
 using general::RowOrder;
 using general::RowPlace;
 using general::Vector;
@@ -68,54 +69,43 @@ __global__ void CheckRows(const __grid_constant__ CheckedArrays arrays) {
   if (arrays.flags != nullptr && !AnySet(arrays.flags, arrays.flag_count)) return;
   const Checked& a = arrays.of[blockIdx.y];
   const int rows_at_a_time = kRowThreads / a.lanes, lane = threadIdx.x % a.lanes;
-  const int64_t step = int64_t{gridDim.x} * rows_at_a_time;
   int unusable = 0;
   for (int64_t first = int64_t{blockIdx.x} * rows_at_a_time; first < a.order.rows;
-       first += kRowsAtOnce * step) {
-    RowPlace places[kRowsAtOnce];
-    bool exists[kRowsAtOnce], within[kRowsAtOnce];
+       first += int64_t{gridDim.x} * rows_at_a_time) {
+    const int64_t row = first + threadIdx.x / a.lanes;
+    const RowPlace place(row, a.order);
+    const bool exists =
+        row < a.order.rows && (a.mask.data == nullptr ||
+                               a.mask.Load(a.mask.At(place.batch, place.head, place.index)) != 0);
+    const int64_t at = a.array.At(place.batch, place.head, place.index);
+    bool within = true;
+    ForVectors(lane, a.lanes, a.columns, [&](const auto& columns) {
+      Vector vectors[kVectorsAtOnce];
 #pragma unroll
-    for (int r = 0; r < kRowsAtOnce; ++r) {
-      const int64_t row = first + r * step + threadIdx.x / a.lanes;
-      const RowPlace& place = places[r] = RowPlace(row, a.order);
-      exists[r] =
-          row < a.order.rows && (a.mask.data == nullptr ||
-                                 a.mask.Load(a.mask.At(place.batch, place.head, place.index)) != 0);
-      within[r] = true;
-    }
-    const auto at = [&](int r) {
-      return a.array.At(places[r].batch, places[r].head, places[r].index);
-    };
-    for (int column = lane * kVector; column < a.columns; column += a.lanes * kVector) {
-      Vector vectors[kRowsAtOnce];
-#pragma unroll
-      for (int r = 0; r < kRowsAtOnce; ++r) {
-        if (exists[r]) vectors[r].Load(a.array, a.has_vectors, at(r), column, a.columns);
+      for (int i = 0; i < kVectorsAtOnce; ++i) {
+        if (exists && columns[i] < a.columns)
+          vectors[i].Load(a.array, a.has_vectors, at, columns[i], a.columns);
       }
 #pragma unroll
-      for (int r = 0; r < kRowsAtOnce; ++r) {
+      for (int i = 0; i < kVectorsAtOnce; ++i) {
         float values[kVector];
-        vectors[r].Floats(values);
+        vectors[i].Floats(values);
 #pragma unroll
-        for (int i = 0; i < kVector; ++i) within[r] &= fabsf(values[i]) <= a.limit;
+        for (int j = 0; j < kVector; ++j) within &= fabsf(values[j]) <= a.limit;
       }
-    }
-#pragma unroll
-    for (int r = 0; r < kRowsAtOnce; ++r) {
-      for (int distance = a.lanes / 2; distance > 0; distance /= 2)
-        within[r] &= __shfl_xor_sync(~0u, static_cast<int>(within[r]), distance) != 0;
-      if (lane > 0 || !exists[r]) continue;
-      if (within[r] && a.mean.data != nullptr)
-        within[r] = CentredIsWithin(a, places[r].batch, places[r].head, at(r));
-      unusable += within[r] ? 0 : 1;
-    }
+    });
+    for (int distance = a.lanes / 2; distance > 0; distance /= 2)
+      within &= __shfl_xor_sync(~0u, static_cast<int>(within), distance) != 0;
+    if (lane > 0 || !exists) continue;
+    if (within && a.mean.data != nullptr) within = CentredIsWithin(a, place.batch, place.head, at);
+    unusable += within ? 0 : 1;
   }
   general::AddToTally(&arrays.tally->unusable, unusable);
 }
 
 unsigned BlocksOfRows(int64_t rows, int lanes) {
   constexpr int64_t kMostBlocks = 2112;
-  const int64_t at_a_time = kRowsAtOnce * (kRowThreads / lanes);
+  const int64_t at_a_time = kRowThreads / lanes;
   return static_cast<unsigned>(
       std::clamp<int64_t>((rows + at_a_time - 1) / at_a_time, 1, kMostBlocks));
 }
@@ -152,47 +142,38 @@ struct Deltas {
 
 __global__ void DeltaRows(const __grid_constant__ Deltas a) {
   const int rows_at_a_time = kRowThreads / a.lanes, lane = threadIdx.x % a.lanes;
-  const int64_t step = int64_t{gridDim.x} * rows_at_a_time;
   int unusable = 0;
   for (int64_t first = int64_t{blockIdx.x} * rows_at_a_time; first < a.order.rows;
-       first += kRowsAtOnce * step) {
-    RowPlace places[kRowsAtOnce];
-    double sums[kRowsAtOnce] = {};
-    const auto row_of = [&](int r) { return first + r * step + threadIdx.x / a.lanes; };
+       first += int64_t{gridDim.x} * rows_at_a_time) {
+    const int64_t row = first + threadIdx.x / a.lanes;
+    const bool exists = row < a.order.rows;
+    const RowPlace place(row, a.order);
+    const int64_t at_out = a.out.At(place.batch, place.head, place.index),
+                  at_grad = a.grad_out.At(place.batch, place.head, place.index);
+    double sum = 0;
+    ForVectors(lane, a.lanes, a.normalize ? a.columns : 0, [&](const auto& columns) {
+      Vector out[kVectorsAtOnce], grad_out[kVectorsAtOnce];
 #pragma unroll
-    for (int r = 0; r < kRowsAtOnce; ++r) places[r] = RowPlace(row_of(r), a.order);
-    for (int column = lane * kVector; a.normalize && column < a.columns;
-         column += a.lanes * kVector) {
-      Vector out[kRowsAtOnce], grad_out[kRowsAtOnce];
-#pragma unroll
-      for (int r = 0; r < kRowsAtOnce; ++r) {
-        if (row_of(r) >= a.order.rows) continue;
-        const RowPlace& place = places[r];
-        out[r].Load(a.out, a.has_vectors, a.out.At(place.batch, place.head, place.index), column,
-                    a.columns);
-        grad_out[r].Load(a.grad_out, a.has_vectors,
-                         a.grad_out.At(place.batch, place.head, place.index), column, a.columns);
+      for (int i = 0; i < kVectorsAtOnce; ++i) {
+        if (!exists || columns[i] >= a.columns) continue;
+        out[i].Load(a.out, a.has_vectors, at_out, columns[i], a.columns);
+        grad_out[i].Load(a.grad_out, a.has_vectors, at_grad, columns[i], a.columns);
       }
 #pragma unroll
-      for (int r = 0; r < kRowsAtOnce; ++r) {
-        float x[kVector], y[kVector], sum = 0;
-        out[r].Floats(x);
-        grad_out[r].Floats(y);
+      for (int i = 0; i < kVectorsAtOnce; ++i) {
+        float x[kVector], y[kVector], of_vector = 0;
+        out[i].Floats(x);
+        grad_out[i].Floats(y);
 #pragma unroll
-        for (int i = 0; i < kVector; ++i) sum = fmaf(x[i], y[i], sum);
-        sums[r] += sum;  // few numbers become doubles, which takes longer than to multiply them
+        for (int j = 0; j < kVector; ++j) of_vector = fmaf(x[j], y[j], of_vector);
+        sum += of_vector;  // few numbers become doubles, which takes longer than to multiply them
       }
-    }
-#pragma unroll
-    for (int r = 0; r < kRowsAtOnce; ++r) {
-      for (int distance = a.lanes / 2; distance > 0; distance /= 2)
-        sums[r] += __shfl_xor_sync(~0u, sums[r], distance);
-      if (lane > 0 || row_of(r) >= a.order.rows) continue;
-      const RowPlace& place = places[r];
-      const double delta =
-          a.delta.Store(a.delta.At(place.batch, place.head, place.index), -sums[r]);
-      unusable += isfinite(delta) ? 0 : 1;
-    }
+    });
+    for (int distance = a.lanes / 2; distance > 0; distance /= 2)
+      sum += __shfl_xor_sync(~0u, sum, distance);
+    if (lane > 0 || !exists) continue;
+    const double delta = a.delta.Store(a.delta.At(place.batch, place.head, place.index), -sum);
+    unusable += isfinite(delta) ? 0 : 1;
   }
   general::AddToTally(&a.tally->unusable, unusable);
 }

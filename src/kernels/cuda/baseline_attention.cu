@@ -14,6 +14,7 @@ using general::ArrayOf;
 
 constexpr char kName[] = "identity attention";
 constexpr int kThreads = 256;
+constexpr int kPiecesAtOnce = 4;  // whose loads a thread has on their way
 
 struct Copies {
   Array from, to, mask;
@@ -115,18 +116,17 @@ struct Pieces {
 };
 
 __global__ void __launch_bounds__(kThreads) PiecesKernel(const __grid_constant__ Pieces a) {
-  constexpr int kAtOnce = general::kRowsAtOnce;
   const int64_t pieces = a.order.rows * a.of_row;
   int unusable = 0;
-  for (int64_t first = ThreadOfGrid(); first < pieces; first += kAtOnce * ThreadsOfGrid()) {
-    uint4 held[kAtOnce] = {};
+  for (int64_t first = ThreadOfGrid(); first < pieces; first += kPiecesAtOnce * ThreadsOfGrid()) {
+    uint4 held[kPiecesAtOnce] = {};
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
+    for (int i = 0; i < kPiecesAtOnce; ++i) {
       const int64_t piece = first + i * ThreadsOfGrid();
       if (a.from.data != nullptr && piece < pieces) held[i] = *a.At(a.from, piece);
     }
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
+    for (int i = 0; i < kPiecesAtOnce; ++i) {
       const int64_t piece = first + i * ThreadsOfGrid();
       if (piece >= pieces) break;
       *a.At(a.to, piece) = held[i];
@@ -157,8 +157,8 @@ bool CopyInPieces(const AttentionProblem& problem, const ConstView& from, const 
                       .tally = tally};
   const int64_t count = pieces.order.rows * pieces.of_row;
   if (count == 0) return true;
-  PiecesKernel<<<BlocksFor(count, general::kRowsAtOnce * kThreads), kThreads, 0,
-                 StreamOf(context)>>>(pieces);
+  PiecesKernel<<<BlocksFor(count, kPiecesAtOnce * kThreads), kThreads, 0, StreamOf(context)>>>(
+      pieces);
   Check(kName);
   return true;
 }

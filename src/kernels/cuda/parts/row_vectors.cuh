@@ -8,12 +8,13 @@
 namespace favor::kernels::cuda::general {
 
 constexpr int kVector = 8, kRowThreads = 256;
-constexpr int kRowsAtOnce = 2;  // rows whose loads a thread has on their way
+constexpr int kVectorsAtOnce = 4;  // of a row, whose loads a thread has on their way
 
-// Threads that share a row, a power of two up to a warp.
+// Threads that share a row, a power of two up to a warp: few, as to find a row takes longer than to
+// read a vector.
 inline int LanesOf(int64_t columns) {
   int lanes = 1;
-  while (lanes < 32 && lanes * kVector < columns) lanes *= 2;
+  while (lanes < 32 && lanes * kVector * kVectorsAtOnce < columns) lanes *= 2;
   return lanes;
 }
 
@@ -32,7 +33,6 @@ struct RowOrder {
 };
 
 struct RowPlace {
-  RowPlace() = default;
   __device__ RowPlace(int64_t row, const RowOrder& order) {
     const int64_t inner = order.heads_follow ? order.heads : order.length;
     const int64_t outer = order.heads_follow ? order.length : order.heads;
@@ -63,6 +63,17 @@ inline bool HasVectors(const ConstView& view) {
                  view.size(rank - 1) % kVector == 0;
   for (int64_t axis = 0; axis + 1 < rank; ++axis) aligned &= view.stride(axis) % kVector == 0;
   return aligned;
+}
+
+// Calls body(columns of kVectorsAtOnce vectors) for those of a lane, beyond the end of the row too.
+template <class Body>
+__device__ void ForVectors(int lane, int lanes, int columns, const Body& body) {
+  for (int first = lane * kVector; first < columns; first += kVectorsAtOnce * lanes * kVector) {
+    int at[kVectorsAtOnce];
+#pragma unroll
+    for (int i = 0; i < kVectorsAtOnce; ++i) at[i] = first + i * lanes * kVector;
+    body(at);
+  }
 }
 
 // Elements column … column + 7 of the row that begins at `at`; 0 beyond its end. They stay as they
