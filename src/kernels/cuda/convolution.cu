@@ -21,8 +21,8 @@ constexpr int kRowsOfPart = 32;  // rows of a thread in a part of the gradient o
 template <class T>
 struct Filter {
   const T *x, *weight;
-  const T* history;  // rows before those of x; may be null
-  int64_t before, history_stride;
+  const T* history;                               // rows before those of x; may be null
+  int64_t before, history_stride, history_apart;  // strides of rows and of sequences
   int64_t taps, first, direction;
   const float* mask;
   bool masks_y;  // y of padding is 0; if false, x of padding does not exist
@@ -50,7 +50,8 @@ __global__ void __launch_bounds__(kElementThreads) FilterKernel(const Filter<T> 
           const int64_t from = t + r + a.first + a.direction * tap;
           if (from < -a.before || from >= a.length) continue;
           if (from >= 0 && !a.masks_y && is_padding(from)) continue;
-          const T* row = from < 0 ? a.history + (a.before + from) * a.history_stride + column
+          const T* row = from < 0 ? a.history + at.quotient * a.history_apart +
+                                        (a.before + from) * a.history_stride + column
                                   : x + from * a.x_stride;
           float in[kCount];
           LoadFloats(row, in);
@@ -183,8 +184,9 @@ void ConvolvePart(const ConvolutionArguments& a, const ConstView& weight, int64_
   Apply<T>({.x = ElementsOf<T>(a.x) + first,
             .weight = ElementsOf<T>(weight),
             .history = continues ? ElementsOf<T>(a.history) + first : nullptr,
-            .before = continues ? a.history.size(0) : 0,
-            .history_stride = continues ? a.history.stride(0) : 0,
+            .before = continues ? a.history.size(1) : 0,
+            .history_stride = continues ? a.history.stride(1) : 0,
+            .history_apart = continues ? a.history.stride(0) : 0,
             .taps = weight.size(0),
             .first = a.ahead,
             .direction = -1,
