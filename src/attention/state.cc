@@ -72,13 +72,19 @@ void State::Continue(const AttentionInputs& inputs, const ConstView& mask,
   kernels::AttentionProblem problem = Problem(inputs.q, inputs.k, inputs.v);
   problem.mask = mask;
   problem.log_decay = log_decay;
-  kernels::CountUnusable({.problem = problem, .key_mean = Heads().key_mean, .tally = tally},
-                         context);
-  kernels::LinearAttention(
-      {.call = {.problem = problem, .out = out.AsRank4(), .log_sum = {}, .tally = tally},
-       .heads = Heads(),
-       .states = states.views()},
-      context);
+  const bool is_checked_there = device().type == DeviceType::kCuda;
+  if (!is_checked_there) {
+    kernels::CountUnusable({.problem = problem, .key_mean = Heads().key_mean, .tally = tally},
+                           context);
+  }
+  kernels::LinearAttention({.call = {.problem = problem,
+                                     .out = out.AsRank4(),
+                                     .log_sum = {},
+                                     .tally = tally,
+                                     .checks_inputs = is_checked_there},
+                            .heads = Heads(),
+                            .states = states.views()},
+                           context);
 }
 
 }  // namespace attention

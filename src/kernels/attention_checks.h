@@ -3,6 +3,8 @@
 #ifndef FAVOR_KERNELS_ATTENTION_CHECKS_H_
 #define FAVOR_KERNELS_ATTENTION_CHECKS_H_
 
+#include <cmath>
+
 #include "kernels/attention_problem.h"
 #include "kernels/backend.h"
 
@@ -15,6 +17,11 @@ struct RangeArguments {
   ConstView key_mean;  // f64 [batch, heads, dim]: subtracted from keys; empty: keys as they are
   TallyEntry* tally;
 };
+
+// The largest |x| for which |scale|·dim·x² is in range.
+inline double LargestElement(const AttentionProblem& problem) {
+  return std::sqrt(kLargestNorm / (std::fabs(problem.scale) * static_cast<double>(problem.dim)));
+}
 
 // delta = −dO·O of every row, 0 if not normalised; rows with a delta that is not finite are
 // unusable.

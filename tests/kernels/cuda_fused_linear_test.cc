@@ -23,7 +23,7 @@ TEST_F(CudaLinear, FusedKernelsEqualTheReference) {
   for (const char* map : {"positive", "relu", "oprf"}) {
     for (const bool causal : {false, true}) {
       const Case c = FusedCase(map, causal);
-      for (const int64_t features : {1, 64, 65, 128, 150, 256}) {
+      for (const int64_t features : {1, 64, 65, 128, 150, 192, 193, 256}) {
         Case other = c;
         other.features = features;
         other.masked = features == 65;
@@ -54,6 +54,31 @@ TEST_F(CudaLinear, FusedKernelsEqualTheReference) {
   Expect(cross);
   cross.key_length = 3;
   Expect(cross);
+}
+
+// Every number of blocks of 64 features, in segments of one chunk and of several: the warpgroups of
+// a causal kernel work on different chunks, and what they share is used in turns.
+TEST_F(CudaLinear, FusedKernelsTakeChunksInTurns) {
+  for (const char* map : {"positive", "relu"}) {
+    for (const int64_t features : {60, 128, 180, 256}) {
+      for (const double decay : {0.0, 0.1}) {
+        Case c = FusedCase(map, true);
+        c.features = features;
+        c.decay = decay;
+        for (const int64_t batch : {1, 30}) {  // segments of one chunk, and of five
+          c.batch = batch;
+          c.query_length = c.key_length = 590;
+          c.masked = batch == 30;
+          Expect(c);
+        }
+        Case wide = c;
+        wide.batch = 30;
+        wide.dim = wide.value_dim = 128;
+        wide.features = features / 2;
+        Expect(wide);
+      }
+    }
+  }
 }
 
 TEST_F(CudaLinear, FusedKernelsAreExactAtAnyNorm) {

@@ -53,11 +53,6 @@ RowCounts CountBeyond(const ConstView& array, const ConstView& mask, double limi
   });
 }
 
-// The largest |x| for which |scale|·dim·x² is in range.
-double LargestElement(const AttentionProblem& problem) {
-  return std::sqrt(kLargestNorm / (std::fabs(problem.scale) * static_cast<double>(problem.dim)));
-}
-
 // Counts the keys that are not in range once the mean of a head that shares them is subtracted.
 RowCounts CountCentred(const RangeArguments& a, const Context& context) {
   const AttentionProblem& problem = a.problem;

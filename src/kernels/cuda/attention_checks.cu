@@ -11,8 +11,12 @@ namespace favor::kernels::cuda {
 using general::Array;
 using general::ArrayOf;
 using general::ArrayOfGroups;
+using general::kRowsAtOnce;
 using general::kRowThreads;
 using general::kVector;
+using general::RowOrder;
+using general::RowPlace;
+using general::Vector;
 
 namespace {
 
@@ -22,7 +26,7 @@ constexpr char kName[] = "attention";
 struct Checked {
   Array array, mask;
   bool has_vectors = false;
-  int64_t heads = 1, length = 0, rows = 0;
+  RowOrder order;
   int columns = 0, lanes = 1;
   float limit = 0;
   // Keys that are centred: also if scale·‖k − mean‖² is too large for a head that has them.
@@ -53,25 +57,6 @@ __device__ bool CentredIsWithin(const Checked& a, int64_t batch, int64_t kv_head
   return true;
 }
 
-// The place of row `row` of all rows of an array.
-struct RowPlace {
-  __device__ RowPlace(int64_t row, int64_t rows, int64_t heads, int64_t length) {
-    if (rows <= UINT32_MAX) {  // divisions of 64 bits take longer than reading a row
-      const auto r = static_cast<uint32_t>(row), l = static_cast<uint32_t>(length),
-                 h = static_cast<uint32_t>(heads), group = r / l;
-      index = r - group * l;
-      batch = group / h;
-      head = group - static_cast<uint32_t>(batch) * h;
-    } else {
-      index = row % length;
-      head = row / length % heads;
-      batch = row / length / heads;
-    }
-  }
-
-  int64_t batch, head, index;
-};
-
 // Whether a flag is set, for all threads of a block.
 __device__ bool AnySet(const int* flags, int64_t count) {
   int any = 0;
@@ -83,34 +68,54 @@ __global__ void CheckRows(const __grid_constant__ CheckedArrays arrays) {
   if (arrays.flags != nullptr && !AnySet(arrays.flags, arrays.flag_count)) return;
   const Checked& a = arrays.of[blockIdx.y];
   const int rows_at_a_time = kRowThreads / a.lanes, lane = threadIdx.x % a.lanes;
+  const int64_t step = int64_t{gridDim.x} * rows_at_a_time;
   int unusable = 0;
-  for (int64_t first = int64_t{blockIdx.x} * rows_at_a_time; first < a.rows;
-       first += int64_t{gridDim.x} * rows_at_a_time) {
-    const int64_t row = first + threadIdx.x / a.lanes;
-    bool within = true;
-    const RowPlace place(row, a.rows, a.heads, a.length);
-    const bool exists =
-        row < a.rows && (a.mask.data == nullptr ||
-                         a.mask.Load(a.mask.At(place.batch, place.head, place.index)) != 0);
-    const int64_t at = a.array.At(place.batch, place.head, place.index);
-    for (int column = lane * kVector; exists && column < a.columns; column += a.lanes * kVector) {
-      float values[kVector];
-      LoadVector(a.array, a.has_vectors, at, column, a.columns, values);
+  for (int64_t first = int64_t{blockIdx.x} * rows_at_a_time; first < a.order.rows;
+       first += kRowsAtOnce * step) {
+    RowPlace places[kRowsAtOnce];
+    bool exists[kRowsAtOnce], within[kRowsAtOnce];
 #pragma unroll
-      for (int i = 0; i < kVector; ++i) within &= fabsf(values[i]) <= a.limit;
+    for (int r = 0; r < kRowsAtOnce; ++r) {
+      const int64_t row = first + r * step + threadIdx.x / a.lanes;
+      const RowPlace& place = places[r] = RowPlace(row, a.order);
+      exists[r] =
+          row < a.order.rows && (a.mask.data == nullptr ||
+                                 a.mask.Load(a.mask.At(place.batch, place.head, place.index)) != 0);
+      within[r] = true;
     }
-    for (int distance = a.lanes / 2; distance > 0; distance /= 2)
-      within &= __shfl_xor_sync(~0u, static_cast<int>(within), distance) != 0;
-    if (lane > 0 || !exists) continue;
-    if (within && a.mean.data != nullptr) within = CentredIsWithin(a, place.batch, place.head, at);
-    unusable += within ? 0 : 1;
+    const auto at = [&](int r) {
+      return a.array.At(places[r].batch, places[r].head, places[r].index);
+    };
+    for (int column = lane * kVector; column < a.columns; column += a.lanes * kVector) {
+      Vector vectors[kRowsAtOnce];
+#pragma unroll
+      for (int r = 0; r < kRowsAtOnce; ++r) {
+        if (exists[r]) vectors[r].Load(a.array, a.has_vectors, at(r), column, a.columns);
+      }
+#pragma unroll
+      for (int r = 0; r < kRowsAtOnce; ++r) {
+        float values[kVector];
+        vectors[r].Floats(values);
+#pragma unroll
+        for (int i = 0; i < kVector; ++i) within[r] &= fabsf(values[i]) <= a.limit;
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < kRowsAtOnce; ++r) {
+      for (int distance = a.lanes / 2; distance > 0; distance /= 2)
+        within[r] &= __shfl_xor_sync(~0u, static_cast<int>(within[r]), distance) != 0;
+      if (lane > 0 || !exists[r]) continue;
+      if (within[r] && a.mean.data != nullptr)
+        within[r] = CentredIsWithin(a, places[r].batch, places[r].head, at(r));
+      unusable += within[r] ? 0 : 1;
+    }
   }
   general::AddToTally(&arrays.tally->unusable, unusable);
 }
 
 unsigned BlocksOfRows(int64_t rows, int lanes) {
   constexpr int64_t kMostBlocks = 2112;
-  const int64_t at_a_time = kRowThreads / lanes;
+  const int64_t at_a_time = kRowsAtOnce * (kRowThreads / lanes);
   return static_cast<unsigned>(
       std::clamp<int64_t>((rows + at_a_time - 1) / at_a_time, 1, kMostBlocks));
 }
@@ -120,9 +125,7 @@ void Add(CheckedArrays& arrays, const ConstView& array, double limit, Checked a)
   if (array.empty() || array.shape().Elements() == 0) return;
   a.array = ArrayOf(array);
   a.has_vectors = general::HasVectors(array);
-  a.heads = array.size(1);
-  a.length = array.size(2);
-  a.rows = array.size(0) * a.heads * a.length;
+  a.order = RowOrder(array);
   a.columns = static_cast<int>(array.size(3));
   a.lanes = general::LanesOf(a.columns);
   a.limit = static_cast<float>(std::min(limit, double{std::numeric_limits<float>::max()}));
@@ -133,7 +136,7 @@ void Launch(const CheckedArrays& arrays, const Context& context) {
   if (arrays.count == 0) return;
   unsigned blocks = 1;
   for (int i = 0; i < arrays.count; ++i)
-    blocks = std::max(blocks, BlocksOfRows(arrays.of[i].rows, arrays.of[i].lanes));
+    blocks = std::max(blocks, BlocksOfRows(arrays.of[i].order.rows, arrays.of[i].lanes));
   CheckRows<<<dim3(blocks, static_cast<unsigned>(arrays.count)), kRowThreads, 0,
               StreamOf(context)>>>(arrays);
   Check(kName);
@@ -142,34 +145,54 @@ void Launch(const CheckedArrays& arrays, const Context& context) {
 struct Deltas {
   Array out, grad_out, delta;
   bool has_vectors, normalize;
-  int64_t heads, length, rows;
+  RowOrder order;
   int columns, lanes;
   TallyEntry* tally;
 };
 
 __global__ void DeltaRows(const __grid_constant__ Deltas a) {
   const int rows_at_a_time = kRowThreads / a.lanes, lane = threadIdx.x % a.lanes;
+  const int64_t step = int64_t{gridDim.x} * rows_at_a_time;
   int unusable = 0;
-  for (int64_t first = int64_t{blockIdx.x} * rows_at_a_time; first < a.rows;
-       first += int64_t{gridDim.x} * rows_at_a_time) {
-    const int64_t row = first + threadIdx.x / a.lanes;
-    const RowPlace place(row, a.rows, a.heads, a.length);
-    double sum = 0;
-    for (int column = lane * kVector; a.normalize && row < a.rows && column < a.columns;
-         column += a.lanes * kVector) {
-      float x[kVector], y[kVector];
-      LoadVector(a.out, a.has_vectors, a.out.At(place.batch, place.head, place.index), column,
-                 a.columns, x);
-      LoadVector(a.grad_out, a.has_vectors, a.grad_out.At(place.batch, place.head, place.index),
-                 column, a.columns, y);
+  for (int64_t first = int64_t{blockIdx.x} * rows_at_a_time; first < a.order.rows;
+       first += kRowsAtOnce * step) {
+    RowPlace places[kRowsAtOnce];
+    double sums[kRowsAtOnce] = {};
+    const auto row_of = [&](int r) { return first + r * step + threadIdx.x / a.lanes; };
 #pragma unroll
-      for (int i = 0; i < kVector; ++i) sum += double{x[i]} * y[i];
+    for (int r = 0; r < kRowsAtOnce; ++r) places[r] = RowPlace(row_of(r), a.order);
+    for (int column = lane * kVector; a.normalize && column < a.columns;
+         column += a.lanes * kVector) {
+      Vector out[kRowsAtOnce], grad_out[kRowsAtOnce];
+#pragma unroll
+      for (int r = 0; r < kRowsAtOnce; ++r) {
+        if (row_of(r) >= a.order.rows) continue;
+        const RowPlace& place = places[r];
+        out[r].Load(a.out, a.has_vectors, a.out.At(place.batch, place.head, place.index), column,
+                    a.columns);
+        grad_out[r].Load(a.grad_out, a.has_vectors,
+                         a.grad_out.At(place.batch, place.head, place.index), column, a.columns);
+      }
+#pragma unroll
+      for (int r = 0; r < kRowsAtOnce; ++r) {
+        float x[kVector], y[kVector], sum = 0;
+        out[r].Floats(x);
+        grad_out[r].Floats(y);
+#pragma unroll
+        for (int i = 0; i < kVector; ++i) sum = fmaf(x[i], y[i], sum);
+        sums[r] += sum;  // few numbers become doubles, which takes longer than to multiply them
+      }
     }
-    for (int distance = a.lanes / 2; distance > 0; distance /= 2)
-      sum += __shfl_xor_sync(~0u, sum, distance);
-    if (lane > 0 || row >= a.rows) continue;
-    unusable +=
-        isfinite(a.delta.Store(a.delta.At(place.batch, place.head, place.index), -sum)) ? 0 : 1;
+#pragma unroll
+    for (int r = 0; r < kRowsAtOnce; ++r) {
+      for (int distance = a.lanes / 2; distance > 0; distance /= 2)
+        sums[r] += __shfl_xor_sync(~0u, sums[r], distance);
+      if (lane > 0 || row_of(r) >= a.order.rows) continue;
+      const RowPlace& place = places[r];
+      const double delta =
+          a.delta.Store(a.delta.At(place.batch, place.head, place.index), -sums[r]);
+      unusable += isfinite(delta) ? 0 : 1;
+    }
   }
   general::AddToTally(&a.tally->unusable, unusable);
 }
@@ -179,8 +202,7 @@ __global__ void DeltaRows(const __grid_constant__ Deltas a) {
 void CountUnusableIf(const RangeArguments& a, const int* flags, int64_t flag_count,
                      const Context& context) {
   const AttentionProblem& problem = a.problem;
-  const double most =
-      std::sqrt(kLargestNorm / (std::fabs(problem.scale) * static_cast<double>(problem.dim)));
+  const double most = LargestElement(problem);
   CheckedArrays arrays{.flags = flags, .flag_count = flag_count, .tally = a.tally};
   Add(arrays, problem.q, most, {});
   Add(arrays, problem.k, most,
@@ -213,9 +235,7 @@ void FindDeltas(const DeltaArguments& a, const Context& context) {
        .delta = ArrayOfGroups(a.delta, problem.heads),
        .has_vectors = general::HasVectors(a.out) && general::HasVectors(a.grad_out),
        .normalize = problem.normalize,
-       .heads = problem.heads,
-       .length = problem.query_length,
-       .rows = rows,
+       .order = RowOrder(a.grad_out),
        .columns = static_cast<int>(problem.value_dim),
        .lanes = lanes,
        .tally = a.tally});

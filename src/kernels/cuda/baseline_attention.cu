@@ -1,8 +1,10 @@
-// Attention of a token to itself alone: copies of rows.
+// Attention of a token to itself alone: copies of rows, in pieces of 16 bytes where every element
+// of the result is one of the source.
 #include "kernels/baseline_attention.h"
 
 #include "kernels/cuda/linear/call.cuh"
-#include "kernels/cuda/parts/elements.cuh"
+#include "kernels/cuda/parts/row_packets.cuh"
+#include "kernels/cuda/parts/row_vectors.cuh"
 
 namespace favor::kernels::cuda {
 namespace {
@@ -85,6 +87,82 @@ Copies CopiesTo(const AttentionProblem& problem, const View& to, TallyEntry* tal
           .tally = tally};
 }
 
+// The number of elements in a word that are not finite.
+__device__ int NotFinite(DataType type, uint32_t word) {
+  const uint32_t exponent = type == DataType::kF32    ? 0x7f800000
+                            : type == DataType::kBF16 ? 0x7f80
+                                                      : 0x7c00;
+  const auto is_unusable = [&](uint32_t bits) { return (bits & exponent) == exponent ? 1 : 0; };
+  return is_unusable(word) + (type == DataType::kF32 ? 0 : is_unusable(word >> 16));
+}
+
+// Copies without a mask, or zeros without a source.
+struct Pieces {
+  Array from, to;
+  general::RowOrder order;
+  int64_t of_row;  // pieces of a row
+  int bytes;       // of an element
+  bool is_checked;
+  TallyEntry* tally;
+
+  __device__ uint4* At(const Array& array, int64_t piece) const {
+    const int64_t row = Divide(piece, of_row).quotient;
+    const general::RowPlace place(row, order);
+    return reinterpret_cast<uint4*>(static_cast<char*>(array.data) +
+                                    array.At(place.batch, place.head, place.index) * bytes) +
+           (piece - row * of_row);
+  }
+};
+
+__global__ void __launch_bounds__(kThreads) PiecesKernel(const __grid_constant__ Pieces a) {
+  constexpr int kAtOnce = general::kRowsAtOnce;
+  const int64_t pieces = a.order.rows * a.of_row;
+  int unusable = 0;
+  for (int64_t first = ThreadOfGrid(); first < pieces; first += kAtOnce * ThreadsOfGrid()) {
+    uint4 held[kAtOnce] = {};
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int64_t piece = first + i * ThreadsOfGrid();
+      if (a.from.data != nullptr && piece < pieces) held[i] = *a.At(a.from, piece);
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int64_t piece = first + i * ThreadsOfGrid();
+      if (piece >= pieces) break;
+      *a.At(a.to, piece) = held[i];
+      for (const uint32_t word : {held[i].x, held[i].y, held[i].z, held[i].w})
+        unusable += NotFinite(a.to.type, word);
+    }
+  }
+  if (a.is_checked) general::AddToTally(&a.tally->unusable, unusable);
+}
+
+// Copies in pieces, or zeros without a source, if rows are made of them. `checked`: what is not
+// finite is counted.
+bool CopyInPieces(const AttentionProblem& problem, const ConstView& from, const View& to,
+                  bool checked, TallyEntry* tally, const Context& context) {
+  constexpr int64_t kPiece = sizeof(uint4);
+  const bool copies = !from.empty();
+  if (!general::HasVectors(to) ||
+      (copies && (!general::HasVectors(from) || !problem.mask.empty() ||
+                  problem.heads != problem.kv_heads || from.type() != to.type())))
+    return false;
+  const int bytes = to.type() == DataType::kF32 ? 4 : 2;
+  const Pieces pieces{.from = ArrayOf(from),
+                      .to = ArrayOf(to),
+                      .order = general::RowOrder(to),
+                      .of_row = to.size(3) * bytes / kPiece,
+                      .bytes = bytes,
+                      .is_checked = checked,
+                      .tally = tally};
+  const int64_t count = pieces.order.rows * pieces.of_row;
+  if (count == 0) return true;
+  PiecesKernel<<<BlocksFor(count, general::kRowsAtOnce * kThreads), kThreads, 0,
+                 StreamOf(context)>>>(pieces);
+  Check(kName);
+  return true;
+}
+
 template <class Kernel>
 void Launch(Kernel* kernel, const Copies& copies, const Context& context) {
   if (copies.elements == 0) return;
@@ -95,6 +173,7 @@ void Launch(Kernel* kernel, const Copies& copies, const Context& context) {
 }  // namespace
 
 void IdentityAttention(const AttentionArguments& a, const Context& context) {
+  if (CopyInPieces(a.problem, a.problem.v, a.out, /*checked=*/false, a.tally, context)) return;
   Copies copies = CopiesTo(a.problem, a.out, a.tally);
   copies.from = ArrayOf(a.problem.v);
   Launch(ForwardKernel, copies, context);
@@ -102,8 +181,11 @@ void IdentityAttention(const AttentionArguments& a, const Context& context) {
 
 void IdentityAttentionBackward(const AttentionGradients& a, const Context& context) {
   for (const View& unread : {a.grad_q, a.grad_k}) {
-    if (!unread.empty()) Launch(ZeroKernel, CopiesTo(a.problem, unread, a.tally), context);
+    if (!unread.empty() &&
+        !CopyInPieces(a.problem, {}, unread, /*checked=*/false, a.tally, context))
+      Launch(ZeroKernel, CopiesTo(a.problem, unread, a.tally), context);
   }
+  if (CopyInPieces(a.problem, a.grad_out, a.grad_v, /*checked=*/true, a.tally, context)) return;
   Copies copies = CopiesTo(a.problem, a.grad_v, a.tally);
   copies.from = ArrayOf(a.grad_out);
   Launch(BackwardKernel, copies, context);

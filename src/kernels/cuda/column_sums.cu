@@ -14,6 +14,7 @@ constexpr char kName[] = "column sums";
 constexpr int64_t kBlocks = 1024;     // of a launch, if there are so many rows
 constexpr int64_t kRowsOfThread = 4;  // at least, so that there are few parts to add
 constexpr int64_t kLanes = 32;        // threads side by side
+constexpr int kAtOnce = 4;            // rows that a thread adds in f32 before they join its sums
 
 template <class T>
 struct Rows {
@@ -24,7 +25,8 @@ struct Rows {
 };
 
 // Block (x, y) sums the rows of part x in the columns of its threads, kPacket columns each. The
-// threads of a column take every blockDim.y-th row; their sums are added as a tree.
+// threads of a column take every blockDim.y-th row; their sums are added as a tree. Few numbers
+// become doubles, which takes longer than to add them.
 template <int kPacket, class T>
 __global__ void __launch_bounds__(kElementThreads) SumKernel(const Rows<T> a) {
   __shared__ double shares[kElementThreads][kPacket];
@@ -36,12 +38,18 @@ __global__ void __launch_bounds__(kElementThreads) SumKernel(const Rows<T> a) {
     const int64_t column = group + threadIdx.x * kPacket;
     double sums[kPacket] = {};
     if (column < a.columns) {
-#pragma unroll 4
-      for (int64_t row = begin + threadIdx.y; row < end; row += blockDim.y) {
-        float values[kPacket];
-        LoadFloats(a.from + row * a.stride + column, values);
+      const T* from = a.from + (begin + threadIdx.y) * a.stride + column;
+      const int64_t step = blockDim.y * a.stride;
+      for (int64_t row = begin + threadIdx.y; row < end; row += kAtOnce * blockDim.y) {
+        Packed<T, kPacket> rows[kAtOnce];
 #pragma unroll
-        for (int i = 0; i < kPacket; ++i) sums[i] += static_cast<double>(values[i]);
+        for (int r = 0; r < kAtOnce; ++r) {
+          if (row + r * blockDim.y < end) rows[r].Load(from + r * step);
+        }
+        from += kAtOnce * step;
+#pragma unroll
+        for (int i = 0; i < kPacket; ++i)
+          sums[i] += static_cast<double>((rows[0][i] + rows[1][i]) + (rows[2][i] + rows[3][i]));
       }
     }
     double* share = shares[threadIdx.y * blockDim.x + threadIdx.x];

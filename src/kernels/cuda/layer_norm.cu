@@ -42,7 +42,7 @@ struct Backward {
 // sums in double, stores the mean with the same rounding.
 template <int kVector, class T>
 __device__ float2 Statistics(const Forward<T>& a, const T* x, uint32_t width,
-                             const float (&held)[kHeld], int& turn) {
+                             const HeldRow<T, kVector>& held, int& turn) {
   const auto count = static_cast<float>(a.width);
   // Calls add(value) for the values of the row that this thread reads.
   const auto for_each = [&](const auto& add) {
@@ -77,21 +77,21 @@ __device__ float2 Statistics(const Forward<T>& a, const T* x, uint32_t width,
   return {mean, 1.0f / sqrtf(max(variance, 0.0f) + a.epsilon)};
 }
 
+// The next row of a group is on its way while it works on one.
 template <int kVector, class T>
 __global__ void __launch_bounds__(kMostThreads, 2) ForwardKernel(const Forward<T> a) {
+  const auto width_of = [&](int64_t row) { return row < a.rows ? a.width : 0; };
+  const int64_t step = int64_t{gridDim.x} * blockDim.y;
+  int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  HeldRow<T, kVector> next;
+  next.Load(a.x + row * a.width, width_of(row));
   int turn = 0;
   for (int64_t first = int64_t{blockIdx.x} * blockDim.y; first < a.rows;
-       first += int64_t{gridDim.x} * blockDim.y) {
-    const int64_t row = first + threadIdx.y;
-    const uint32_t width = row < a.rows ? a.width : 0;
+       first += step, row += step) {
+    const uint32_t width = width_of(row);
     const T* x = a.x + row * a.width;
-    float held[kHeld];
-    ForHeld<kVector>(width, [&](int i, uint32_t column) {
-      float in[kVector];
-      LoadFloats(x + column, in);
-#pragma unroll
-      for (int c = 0; c < kVector; ++c) held[i + c] = in[c];
-    });
+    const HeldRow<T, kVector> held = next;
+    next.Load(x + step * a.width, width_of(row + step));
     float2 statistics{};
     if (!a.again) {
       statistics = Statistics<kVector>(a, x, width, held, turn);
@@ -102,20 +102,21 @@ __global__ void __launch_bounds__(kMostThreads, 2) ForwardKernel(const Forward<T
     } else if (width > 0) {
       statistics = {a.statistics[2 * row], a.statistics[2 * row + 1]};
     }
-    const auto write = [&](const float* in, uint32_t column) {
+    const auto write = [&](const auto& value, uint32_t column) {
       float gain[kVector], bias[kVector], out[kVector];
       LoadFloats(a.gain + column, gain);
       LoadFloats(a.bias + column, bias);
 #pragma unroll
       for (int c = 0; c < kVector; ++c)
-        out[c] = (in[c] - statistics.x) * statistics.y * gain[c] + bias[c];
+        out[c] = (value(c) - statistics.x) * statistics.y * gain[c] + bias[c];
       StoreFloats(out, a.y + row * a.width + column);
     };
-    ForHeld<kVector>(width, [&](int i, uint32_t column) { write(held + i, column); });
+    ForHeld<kVector>(
+        width, [&](int i, uint32_t column) { write([&](int c) { return held[i + c]; }, column); });
     ForRest<kVector>(width, [&](uint32_t column) {
       float in[kVector];
       LoadFloats(x + column, in);
-      write(in, column);
+      write([&](int c) { return in[c]; }, column);
     });
   }
 }
@@ -194,28 +195,21 @@ __global__ void __launch_bounds__(kMostThreads) BackwardKernel(const Backward<T>
     const float mean = width > 0 ? a.statistics[2 * row] : 0.0f;
     const float scale = width > 0 ? a.statistics[2 * row + 1] : 0.0f;
 
-    float normal[kHeld], grad[kHeld];  // n and g
-    float sums[2] = {0, 0};            // sums of g and g·n
-    ForHeld<kVector>(width, [&](int i, uint32_t column) {
-      float in[kVector], grads[kVector];
-      LoadFloats(x + column, in);
-      LoadFloats(grad_y + column, grads);
-#pragma unroll
-      for (int c = 0; c < kVector; ++c) {
-        normal[i + c] = in[c];
-        grad[i + c] = grads[c];
-      }
-    });
+    HeldRow<T, kVector> in, grads, before;
+    in.Load(x, width);
+    grads.Load(grad_y, width);
+    if (a.add) before.Load(grad_x, width);
+    const auto normal = [&](int i) { return (in[i] - mean) * scale; };
+    float sums[2] = {0, 0};  // sums of g and g·n
     ForHeld<kVector>(width, [&](int i, uint32_t column) {
       float gain[kVector];
       LoadFloats(a.gain + column, gain);
 #pragma unroll
       for (int c = 0; c < kVector; ++c) {
-        normal[i + c] = (normal[i + c] - mean) * scale;
-        sums_over_rows.AddHeld(i + c, grad[i + c], normal[i + c]);
-        grad[i + c] *= gain[c];
-        sums[0] += grad[i + c];
-        sums[1] += grad[i + c] * normal[i + c];
+        const float n = normal(i + c), g = grads[i + c] * gain[c];
+        sums_over_rows.AddHeld(i + c, grads[i + c], n);
+        sums[0] += g;
+        sums[1] += g * n;
       }
     });
     ForRest<kVector>(width, [&](uint32_t column) {
@@ -237,10 +231,11 @@ __global__ void __launch_bounds__(kMostThreads) BackwardKernel(const Backward<T>
       return scale * (g - mean_grad - n * mean_product);
     };
     ForHeld<kVector>(width, [&](int i, uint32_t column) {
-      float out[kVector] = {};
-      if (a.add) LoadFloats(grad_x + column, out);
+      float gain[kVector], out[kVector];
+      LoadFloats(a.gain + column, gain);
 #pragma unroll
-      for (int c = 0; c < kVector; ++c) out[c] += result(grad[i + c], normal[i + c]);
+      for (int c = 0; c < kVector; ++c)
+        out[c] = before[i + c] + result(grads[i + c] * gain[c], normal(i + c));
       StoreFloats(out, grad_x + column);
     });
     ForRest<kVector>(width, [&](uint32_t column) {
@@ -288,10 +283,10 @@ void LayerNorm(const LayerNormArguments& a, const Context& context) {
     const dim3 block = BlockOfRows(forward.width);
     const bool aligned = forward.width % kFullPacket<T> == 0 &&
                          AreAligned(16, {forward.x, forward.gain, forward.bias, forward.y});
-    WithPackets<T>(aligned, [&](auto packet) {
-      ForwardKernel<packet.kValue>
-          <<<BlocksFor(forward.rows, block.y), block, 0, StreamOf(context)>>>(forward);
-    });
+    const auto kernel = aligned ? ForwardKernel<kFullPacket<T>, T> : ForwardKernel<1, T>;
+    const int64_t blocks = std::min<int64_t>(BlocksFor(forward.rows, block.y),
+                                             BlocksAtATime(kernel, block, /*shared_bytes=*/0));
+    kernel<<<static_cast<unsigned>(blocks), block, 0, StreamOf(context)>>>(forward);
     Check(kName);
   });
 }

@@ -35,7 +35,7 @@ void CheckInputsIfFlagged(const LinearArguments& a, const fused::Flags& flags,
 void Causal(const LinearArguments& a, const Call& call, const Context& context) {
   const GroupStates own = general::PointersOf(a.states);
   if (!a.states.empty() && call.key_length <= general::kFewRows)
-    return general::CausalFew(call, own, context);
+    return general::CausalFew(a, call, own, context);
   // States of the caller must not change if a number is unusable: the general kernels count those
   // before states move.
   const bool is_fused = a.states.empty() && fused::Takes(call, a.heads.features, context);

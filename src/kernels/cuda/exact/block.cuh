@@ -80,18 +80,21 @@ struct ExactTiles {
   int64_t begin, end;
 };
 
-// Whether any, or all, of kRows rows see any, or all, of `columns` columns.
-template <int kRows>
+// Whether any, or all, of the rows of this thread's group see any, or all, of `columns` columns. A
+// group is the threads that multiply together; others of the block may see more.
+template <class Engine>
 __device__ bool SeesAny(const ExactBand& band, int64_t first_row, int64_t first_column,
                         int columns) {
-  return first_row + kRows - 1 + band.high >= first_column &&
-         first_row + band.low <= first_column + columns - 1;
+  const int64_t row = first_row + Engine::FirstRowOfGroup();
+  return row + Engine::kGroupRows - 1 + band.high >= first_column &&
+         row + band.low <= first_column + columns - 1;
 }
-template <int kRows>
+template <class Engine>
 __device__ bool SeesAll(const ExactBand& band, int64_t first_row, int64_t first_column,
                         int columns) {
-  return first_row + band.high >= first_column + columns - 1 &&
-         first_row + kRows - 1 + band.low <= first_column;
+  const int64_t row = first_row + Engine::FirstRowOfGroup();
+  return row + band.high >= first_column + columns - 1 &&
+         row + Engine::kGroupRows - 1 + band.low <= first_column;
 }
 
 template <class Engine>
@@ -132,7 +135,7 @@ __device__ void HideKeys(const ExactProblem& problem, int64_t first_row, int64_t
     });
   }
   if (first_key + kColumns > problem.key_length ||
-      !SeesAll<Engine::kRows>(problem.band, first_row, first_key, kColumns)) {
+      !SeesAll<Engine>(problem.band, first_row, first_key, kColumns)) {
     HideScores<Engine>(problem.band, first_row, first_key, problem.key_length, scores);
   }
 }

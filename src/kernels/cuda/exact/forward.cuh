@@ -127,7 +127,7 @@ __device__ void StoreResults(const ExactForward& a, const ExactPlace& place,
 // What some keys, from `first` on, add to the rows of a block.
 template <class Engine>
 __device__ __forceinline__ void AddKeys(const ExactProblem& problem, const Engine& engine,
-                                        const typename Engine::Left& queries,
+                                        typename Engine::HeldLeft& queries,
                                         const typename Engine::Tile& keys,
                                         const typename Engine::Tile& values, const float* exists,
                                         int64_t first_row, int64_t first, int first_column,
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(Engine::kThreads, Engine::kBlocks)
                                       Engine::kRows, problem.dim);
   const Stages<Engine, kColumns> stages(memory, problem.dim, problem.value_dim);
   const Engine engine(memory.Take(Engine::ScratchBytes()));
-  typename Engine::Left left(engine, queries);
+  typename Engine::HeldLeft left(engine, queries);
   ExactSums<Engine> sums;
 
   const int64_t rows = min(int64_t{Engine::kRows}, problem.query_length - first_row);

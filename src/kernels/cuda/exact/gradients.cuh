@@ -138,7 +138,7 @@ __device__ __forceinline__ void AddToKeyGradients(
   engine.StartProduct(values, grads, grad_weights);
   engine.template FinishProduct<1>(weights);
   ApplySign<Engine>(problem.sign, weights);
-  if (!SeesAll<Engine::kRows>(band, first_row, first, kStep)) {
+  if (!SeesAll<Engine>(band, first_row, first, kStep)) {
     HideScores<Engine>(band, first_row, first, problem.query_length, weights);
   }
   ForEach<Engine::kRowTiles, Engine::kColumnTiles>([&](int m, int n, int i, int) {

@@ -99,6 +99,7 @@ class WarpGroups {
   static constexpr int kRowTiles = 1, kColumnTiles = kColumnTiles_, kSumTiles = kSumColumns_ / 8;
   static constexpr int kWarpRows = 16, kRows = 64 * kGroups;
   static constexpr int kSumColumns = kSumColumns_;
+  static constexpr int kGroupRows = 64;  // of four warps
   using Scores = float[kRowTiles][kColumnTiles][4];
   using Sums = float[kRowTiles][kSumTiles][4];
 
@@ -129,7 +130,31 @@ class WarpGroups {
 
     Tile tile;
   };
+  // The same in registers, where there are some left: products that find both operands in shared
+  // memory read as much of it as it can deliver.
+  struct RegisterLeft {
+    __device__ RegisterLeft(const WarpGroups&, const Tile& of)
+        : tile(of.After(static_cast<int>(threadIdx.x) / 32 * kWarpRows)) {}
+    // Once the tile is there.
+    __device__ void Hold() {
+      const uint32_t row = threadIdx.x % 16, piece = threadIdx.x % 32 / 16;
+#pragma unroll
+      for (int k = 0; k < kDim / 16; ++k) {
+        LoadMatrices(rows[k], tile.address + k / 4 * tile.panel + row * kPanelRow +
+                                  ((2 * (k % 4) + piece ^ (row & 7)) << 4));
+      }
+    }
+
+    Tile tile;
+    uint32_t rows[kDim / 16][4];
+  };
+  using HeldLeft = std::conditional_t<kDim == 64, RegisterLeft, Left>;
   using Weights = uint32_t[kColumnTiles / 2][4];
+
+  // From the first lane, so that the compiler knows that warps agree on it.
+  __device__ static int FirstRowOfGroup() {
+    return __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128 * kGroupRows, 0);
+  }
 
   __device__ explicit WarpGroups(char*) {}
 
@@ -158,6 +183,20 @@ class WarpGroups {
         GroupMultiply<T>(scores[0] + n, Descriptor(left.tile.Columns(k)),
                          Descriptor(right.After(n * 8).Columns(k)), k > 0);
       }
+    }
+    CommitProducts();
+  }
+  __device__ __forceinline__ void StartProduct(RegisterLeft& left, const Tile& right,
+                                               Scores& scores) const {
+    Pin(left.rows);
+    Pin(scores);
+    BeginProducts();
+#pragma unroll
+    for (int n = 0; n < kColumnTiles; n += 8) {
+#pragma unroll
+      for (int k = 0; k < kDim / 16; ++k)
+        GroupMultiply<T, 0>(scores[0] + n, left.rows[k], Descriptor(right.After(n * 8).Columns(k)),
+                            k > 0);
     }
     CommitProducts();
   }

@@ -17,6 +17,7 @@ class CudaCores {
   static constexpr int kRowTiles = 1, kColumnTiles = 4, kSumTiles = kSumColumns_ / 8;
   static constexpr int kWarpRows = 16, kRows = kWarps * kWarpRows;
   static constexpr int kSumColumns = kSumColumns_;
+  static constexpr int kGroupRows = kWarpRows;  // of a warp
   using Scores = float[kRowTiles][kColumnTiles][4];
   using Sums = float[kRowTiles][kSumTiles][4];
   struct Weights {};
@@ -27,6 +28,8 @@ class CudaCores {
   static __host__ __device__ int ScratchBytes() {
     return kRows * kWeightStride * static_cast<int>(sizeof(float));
   }
+
+  __device__ static int FirstRowOfGroup() { return static_cast<int>(threadIdx.x) / 32 * kWarpRows; }
 
   struct Tile {
     __device__ Tile(char* memory, int, int columns)
@@ -53,6 +56,7 @@ class CudaCores {
    private:
     Tile rows_;
   };
+  using HeldLeft = Left;
 
   __device__ explicit CudaCores(char* scratch)
       : weights_(reinterpret_cast<float*>(scratch) + threadIdx.x / 32 * 16 * kWeightStride) {}

@@ -126,6 +126,7 @@ class TensorCores {
   static constexpr int kRowTiles = kRowTiles_, kColumnTiles = kColumnTiles_, kSumTiles = kDim / 8;
   static constexpr int kWarpRows = 16 * kRowTiles, kRows = kThreads / 32 * kWarpRows;
   static constexpr int kSumColumns = kDim;
+  static constexpr int kGroupRows = kWarpRows;  // of a warp
   using Scores = float[kRowTiles][kColumnTiles][4];
   using Sums = float[kRowTiles][kSumTiles][4];
   struct Weights {};  // what a product that runs needs
@@ -178,6 +179,10 @@ class TensorCores {
     const TensorCores& engine_;
     uint32_t held_[kHeld ? kDim / 16 : 1][kRowTiles][4];
   };
+
+  using HeldLeft = Left;
+
+  __device__ static int FirstRowOfGroup() { return static_cast<int>(threadIdx.x) / 32 * kWarpRows; }
 
   __device__ explicit TensorCores(char*) {
     const uint32_t lane = threadIdx.x % 32;

@@ -33,7 +33,7 @@ __device__ void Walk(int64_t begin, int64_t end, const LoadTile& load, const Sta
 }
 
 // A tile is taken in kSteps steps to save registers: calls body(first column of a step, in the
-// tile) for those with a pair that sees each other.
+// tile) for those with a pair that sees each other among the rows of this thread's group.
 template <class Engine, int kSteps, class Body>
 __device__ void ForSteps(const ExactBand& band, int64_t first_row, int64_t first_column,
                          int64_t columns, const Body& body) {
@@ -41,7 +41,7 @@ __device__ void ForSteps(const ExactBand& band, int64_t first_row, int64_t first
 #pragma unroll 1
   for (int step = 0; step < kSteps * kStep; step += kStep) {
     const int64_t first = first_column + step;
-    if (first < columns && SeesAny<Engine::kRows>(band, first_row, first, kStep)) body(step);
+    if (first < columns && SeesAny<Engine>(band, first_row, first, kStep)) body(step);
   }
 }
 

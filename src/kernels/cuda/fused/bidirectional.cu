@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(GroupsOf(kPass, kTiles) * kGroupThreads, 1)
       Barrier(1 + wide, kGroupThreads);  // until all warps have read
       source.Copy(tile, first + step);
     };
-    const bool lost = ReadRows<Features, kPass, Chunk::kNone, kTiles>(
+    const bool lost = ReadRows<Features, kPass, Chunk::kNone, kTiles, 0>(
         a, place, state,
         {.tiles = tile, .first = first, .length = source.length, .argument_scale = argument_scale},
         release);

@@ -9,7 +9,8 @@ namespace favor::kernels::cuda::fused {
 bool Fits(int device) {
   int bytes = 0;
   cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  return bytes >= std::max(BytesOf<1>(), BytesOf<2>());
+  return bytes >=
+         std::max({BytesOf<Layout<1, 1>>(), BytesOf<Layout<1, 2>>(), BytesOf<Layout<2, 1>>()});
 }
 
 void CausalOutput(const Call& a, cudaStream_t stream) {

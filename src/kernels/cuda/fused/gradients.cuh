@@ -38,8 +38,61 @@ __device__ __forceinline__ float NaturalScale(float argument_scale) {
   return Features::kFlat ? argument_scale : argument_scale * kLn2;
 }
 
-// Gradients of 64 queries.
-template <class Features, Chunk kChunk, int kTiles, class Release>
+// Sums the gradients of rows x over the features: exponents x·ωᵀ of a block become shares by
+// share(block, e), and with slopes w·Sᵀ + gains·Fᵀ the gradients of exponents by
+// change(block, e, slopes), whose products with ω are summed. Exponents of the next block are
+// multiplied with the sums of the one before, if the number of blocks is known; slopes while shares
+// are found.
+template <Chunk kChunk, int kTiles, int kBlocks, class X, class Share, class Change>
+__device__ __forceinline__ void SumChanges(const StateTiles& state, const X& x,
+                                           const LeftOperand (&w)[kTiles], const LeftOperand& gains,
+                                           Accumulators (&gradient)[kTiles], const Share& share,
+                                           const Change& change) {
+  constexpr int kWide = kTiles * kTileBytes;
+  constexpr bool kAhead = kBlocks > 0;
+  Accumulators e, slopes;
+  LeftOperand changes;
+  const auto begin_slopes = [&](int block) {
+    RowProduct(slopes, w, state.s + block * kWide, false);
+    if constexpr (kChunk != Chunk::kNone)
+      Product<Right::kTransposed>(slopes, gains, state.features + block * kTileBytes, true);
+    CommitProducts();
+  };
+  const auto begin_exponents = [&](int block) {
+    RowProduct<kTiles>(e, x, state.omega + block * kWide, false);
+  };
+  if constexpr (kAhead) {
+    BeginProducts(e);
+    begin_exponents(0);
+    CommitProducts();
+  }
+  ForBlocks<kBlocks>(state, [&](int block, bool is_last) {
+    if constexpr (kAhead) {
+      WaitForProducts<0>(e, gradient, changes);
+      BeginProducts(slopes);
+      begin_slopes(block);
+    } else {
+      BeginProducts(e, slopes);
+      begin_exponents(block);
+      CommitProducts();
+      begin_slopes(block);
+      WaitForProducts<1>(e);
+    }
+    share(block, e);
+    WaitForProducts<0>(slopes);
+    change(block, e, slopes);
+    ToLeft(changes, e);
+    BeginProducts(gradient, e);
+    SumRows(gradient, changes, state.omega + block * kWide, block > 0);
+    if (kAhead && !is_last) begin_exponents(block + 1);
+    CommitProducts();
+    if constexpr (!kAhead) WaitForProducts<0>(gradient);
+  });
+  if constexpr (kAhead) WaitForProducts<0>(gradient, changes);
+}
+
+// Gradients of 64 queries. Here and below, kBlocks is as in ForBlocks.
+template <class Features, Chunk kChunk, int kTiles, int kBlocks, class Release>
 __device__ __forceinline__ bool ReadForQueries(const Call& a, const Place& place,
                                                const StateTiles& state, const TokenRows& rows,
                                                const Release& release) {
@@ -79,17 +132,11 @@ __device__ __forceinline__ bool ReadForQueries(const Call& a, const Place& place
   }
   Accumulators gradient[kTiles];
   float largest = -kInfinity;
-#pragma unroll 1
-  for (int block = 0; block < state.blocks; ++block) {
-    Accumulators e, slopes;
-    BeginProducts(e, slopes);
-    RowProduct(e, q, state.omega + block * kWide, false);
-    RowProduct(slopes, grad_out, state.s + block * kWide, false);
-    if constexpr (kChunk != Chunk::kNone)
-      Product<Right::kTransposed>(slopes, gains, state.features + block * kTileBytes, true);
-    EndProducts(e, slopes);
+  const auto share = [&](int block, Accumulators& e) {
     largest = fmaxf(largest,
                     FindShares<Features, true>(e, rows, state.c + block * kTile, a.epsilon, bias));
+  };
+  const auto change = [&](int block, Accumulators& e, const Accumulators& slopes) {
 #pragma unroll
     for (int b = 0; b < 8; ++b) {
       const float2 count = PairAt(state.z + block * kTile, b);
@@ -97,12 +144,8 @@ __device__ __forceinline__ bool ReadForQueries(const Call& a, const Place& place
       for (int i = 0; i < 4; ++i)
         e[b][i] *= fmaf(delta[i / 2], i & 1 ? count.y : count.x, slopes[b][i]);
     }
-    LeftOperand changes;
-    ToLeft(changes, e);
-    BeginProducts(gradient);
-    SumRows(gradient, changes, state.omega + block * kWide, block > 0);
-    EndProducts(gradient);
-  }
+  };
+  SumChanges<kChunk, kTiles, kBlocks>(state, q, grad_out, gains, gradient, share, change);
   const float scale = NaturalScale<Features>(rows.argument_scale);
   const float factor[2] = {scale, scale};
   Scale(gradient, factor);
@@ -126,21 +169,27 @@ __device__ __forceinline__ void AddRows(Accumulators (&sum)[kTiles], const LeftO
   }
 }
 
-// Gradients of the values of 64 keys, which read the state of the adjoint. Here and below, returns
-// whether the segment is lost.
-template <class Features, Chunk kChunk, int kTiles>
+template <int kTiles>
+__device__ __forceinline__ void AddRows(Accumulators (&sum)[kTiles], uint32_t tiles,
+                                        const float (&factor)[2]) {
+  LeftOperand x[kTiles];
+  LoadRows(x, tiles);
+  AddRows(sum, x, factor);
+}
+
+// Gradients of the values of 64 keys, which read the state of the adjoint. Here and below, k are
+// left operands or the first of their tiles. Returns whether the segment is lost.
+template <class Features, Chunk kChunk, int kTiles, int kBlocks, class Keys>
 __device__ __forceinline__ bool ReadForValues(const Call& a, const Place& place,
                                               const StateTiles& state, const TokenRows& rows,
-                                              const float (&bias)[2],
-                                              const LeftOperand (&k)[kTiles]) {
+                                              const float (&bias)[2], const Keys& k) {
   constexpr int kWide = kTiles * kTileBytes;
   Accumulators gradient[kTiles], pairs;
   LeftOperand weights;
-#pragma unroll 1
-  for (int block = 0; block < state.blocks; ++block) {
+  ForBlocks<kBlocks>(state, [&](int block, bool) {
     Accumulators e;
     BeginProducts(e);
-    RowProduct(e, k, state.omega + block * kWide, false);
+    RowProduct<kTiles>(e, k, state.omega + block * kWide, false);
     EndProducts(e);
     FindShares<Features, false>(e, rows, state.c + block * kTile, a.epsilon, bias);
     ToLeft(weights, e);
@@ -149,7 +198,7 @@ __device__ __forceinline__ bool ReadForValues(const Call& a, const Place& place,
     if constexpr (kChunk != Chunk::kNone)
       Product<Right::kPlain>(pairs, weights, state.features + block * kTileBytes, block > 0);
     EndProducts(gradient, pairs);
-  }
+  });
   if constexpr (kChunk != Chunk::kNone) {
     if constexpr (kChunk == Chunk::kForgets) {
       const float2 kept = KeptOfState<kChunk, true>(state.decay);
@@ -167,12 +216,11 @@ __device__ __forceinline__ bool ReadForValues(const Call& a, const Place& place,
 }
 
 // Gradients of 64 keys, whose rows lie in shared memory.
-template <class Features, Chunk kChunk, int kTiles>
+template <class Features, Chunk kChunk, int kTiles, int kBlocks, class Keys>
 __device__ __forceinline__ bool ReadForKeys(const Call& a, const Place& place,
                                             const StateTiles& state, const TokenRows& rows,
-                                            const float (&bias)[2], const LeftOperand (&k)[kTiles],
+                                            const float (&bias)[2], const Keys& k,
                                             LeftOperand (&v)[kTiles]) {
-  constexpr int kWide = kTiles * kTileBytes;
   LeftOperand gains;  // dO_i·v_j + δ_i of pairs
   if constexpr (kChunk != Chunk::kNone) {
     Accumulators t;
@@ -193,18 +241,12 @@ __device__ __forceinline__ bool ReadForKeys(const Call& a, const Place& place,
   if constexpr (kChunk == Chunk::kForgets) ScaleRows(v, kept);
   Accumulators gradient[kTiles];
   float largest = -kInfinity, weight_sum[2] = {0, 0};  // of gradients of exponents
-#pragma unroll 1
-  for (int block = 0; block < state.blocks; ++block) {
-    Accumulators e, slopes;
-    BeginProducts(e, slopes);
-    RowProduct(e, k, state.omega + block * kWide, false);
-    RowProduct(slopes, v, state.s + block * kWide, false);
-    if constexpr (kChunk != Chunk::kNone)
-      Product<Right::kTransposed>(slopes, gains, state.features + block * kTileBytes, true);
-    EndProducts(e, slopes);
+  const auto share = [&](int block, Accumulators& e) {
     if constexpr (!Features::kFlat)
       largest = fmaxf(
           largest, FindShares<Features, true>(e, rows, state.c + block * kTile, a.epsilon, bias));
+  };
+  const auto change = [&](int block, Accumulators& e, const Accumulators& slopes) {
 #pragma unroll
     for (int b = 0; b < 8; ++b) {
       const float2 count = PairAt(state.z + block * kTile, b);
@@ -223,12 +265,8 @@ __device__ __forceinline__ bool ReadForKeys(const Call& a, const Place& place,
         }
       }
     }
-    LeftOperand changes;
-    ToLeft(changes, e);
-    BeginProducts(gradient);
-    SumRows(gradient, changes, state.omega + block * kWide, block > 0);
-    EndProducts(gradient);
-  }
+  };
+  SumChanges<kChunk, kTiles, kBlocks>(state, k, v, gains, gradient, share, change);
   const float scale = NaturalScale<Features>(rows.argument_scale);
   const float factor[2] = {scale, scale};
   Scale(gradient, factor);
@@ -272,7 +310,7 @@ __device__ __forceinline__ void FindKeyBias(const Call& a, const Place& place,
 
 // Gradients of 64 keys, and of their values: two sweeps over the features, because the sums of both
 // do not fit in registers at a time. Nor do wide rows of both: they are read again.
-template <class Features, Chunk kChunk, int kTiles, class Release>
+template <class Features, Chunk kChunk, int kTiles, int kBlocks, class Release>
 __device__ __forceinline__ bool ReadForKeysAndValues(const Call& a, const Place& place,
                                                      const StateTiles& state, const TokenRows& rows,
                                                      const Release& release) {
@@ -285,12 +323,12 @@ __device__ __forceinline__ bool ReadForKeysAndValues(const Call& a, const Place&
   }
   float bias[2];
   FindKeyBias<Features>(a, place, rows, k, bias);
-  bool lost = ReadForValues<Features, kChunk>(a, place, state, rows, bias, k);
+  bool lost = ReadForValues<Features, kChunk, kTiles, kBlocks>(a, place, state, rows, bias, k);
   if constexpr (!kKeeps) {
     LoadRows(v, rows.tiles + kTiles * kTileBytes);
     release();
   }
-  lost |= ReadForKeys<Features, kChunk>(a, place, state, rows, bias, k, v);
+  lost |= ReadForKeys<Features, kChunk, kTiles, kBlocks>(a, place, state, rows, bias, k, v);
   return lost;
 }
 

@@ -7,15 +7,18 @@
 namespace favor::kernels::cuda::fused {
 
 // Weights of queries for 64 features, from ω·x, relative to a running maximum ρ; what was summed
-// before is scaled to the new one. Adds to the denominators.
-template <class Features, Chunk kChunk, int kTiles>
+// before is scaled to the new one, after wait(). Adds to the denominators.
+template <class Features, Chunk kChunk, int kTiles, class Wait>
 __device__ __forceinline__ void FindWeights(Accumulators& e, const TokenRows& rows, const float* c,
                                             const float* z, float epsilon, float (&rho)[2],
                                             float (&denominator)[2], Accumulators (&sum)[kTiles],
-                                            Accumulators& pairs, bool first) {
+                                            Accumulators& pairs, bool first, const Wait& wait) {
   float base[2] = {0, 0}, factor[2];
-  if constexpr (!Features::kFlat) {
+  if constexpr (Features::kFlat) {
+    wait();
+  } else {
     const bool moves = MoveMaximum(e, rows.argument_scale, c, rho, base, factor);
+    wait();
     if (moves && !first) {
       denominator[0] *= factor[0];
       denominator[1] *= factor[1];
@@ -76,7 +79,7 @@ __device__ __forceinline__ bool StoreOutputs(const Call& a, const Place& place,
 
 // Outputs of 64 queries. Here and below, release() is called once the tiles of the rows have been
 // read.
-template <class Features, Chunk kChunk, int kTiles, class Release>
+template <class Features, Chunk kChunk, int kTiles, int kBlocks, class Release>
 __device__ __forceinline__ bool ReadState(const Call& a, const Place& place,
                                           const StateTiles& state, const TokenRows& rows,
                                           const Release& release) {
@@ -86,23 +89,44 @@ __device__ __forceinline__ bool ReadState(const Call& a, const Place& place,
   constexpr int kWide = kTiles * kTileBytes;
   float rho[2] = {-kInfinity, -kInfinity}, denominator[2] = {0, 0};
   if (Features::kFlat) rho[0] = rho[1] = 0;
-  Accumulators sum[kTiles], pairs;
+  // Exponents of the next block are multiplied with the sums of the one before, if the number of
+  // blocks is known.
+  constexpr bool kAhead = kBlocks > 0;
+  Accumulators sum[kTiles], pairs, e;
   LeftOperand weights;
-#pragma unroll 1
-  for (int block = 0; block < state.blocks; ++block) {
-    Accumulators e;
-    BeginProducts(e);
+  const auto begin_exponents = [&](int block) {
     RowProduct(e, q, state.omega + block * kWide, false);
-    EndProducts(e);
+    CommitProducts();
+  };
+  if constexpr (kAhead) {
+    BeginProducts(e);
+    begin_exponents(0);
+  }
+  ForBlocks<kBlocks>(state, [&](int block, bool is_last) {
+    if (!kAhead) {
+      BeginProducts(e);
+      begin_exponents(block);
+    }
+    const bool sums_run = kAhead && block > 0;
+    if (sums_run) {
+      WaitForProducts<1>(e);
+    } else {
+      WaitForProducts<0>(e);
+    }
     FindWeights<Features, kChunk>(e, rows, state.c + block * kTile, state.z + block * kTile,
-                                  a.epsilon, rho, denominator, sum, pairs, block == 0);
+                                  a.epsilon, rho, denominator, sum, pairs, block == 0, [&] {
+                                    if (sums_run) WaitForProducts<0>(sum, pairs, weights);
+                                  });
     ToLeft(weights, e);
-    BeginProducts(sum, pairs);
+    BeginProducts(e, sum, pairs);
+    if (kAhead && !is_last) begin_exponents(block + 1);
     SumRows(sum, weights, state.s + block * kWide, block > 0);
     if constexpr (kChunk != Chunk::kNone)
       Product<Right::kPlain>(pairs, weights, state.features + block * kTileBytes, block > 0);
-    EndProducts(sum, pairs);
-  }
+    CommitProducts();
+    if (!kAhead) WaitForProducts<0>(sum, pairs);
+  });
+  if constexpr (kAhead) WaitForProducts<0>(sum, pairs, weights);
   if constexpr (kChunk != Chunk::kNone) {
     if constexpr (kChunk == Chunk::kForgets) {
       const float2 kept = KeptOfState<kChunk, false>(state.decay);

@@ -39,6 +39,19 @@ struct StateTiles {
   ChunkDecay decay{};
 };
 
+// Calls read(block, is_last) for the blocks of features of a state: kBlocks of them, or, if that is
+// 0, as many as it says. Code without a loop keeps what products need in uniform registers.
+template <int kBlocks, class Read>
+__device__ __forceinline__ void ForBlocks(const StateTiles& state, const Read& read) {
+  if constexpr (kBlocks > 0) {
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) read(block, block == kBlocks - 1);
+  } else {
+#pragma unroll 1
+    for (int block = 0; block < state.blocks; ++block) read(block, block == state.blocks - 1);
+  }
+}
+
 // The rows of a warpgroup: tiles of q or k, and for gradients, behind them, of dO or v.
 struct TokenRows {
   uint32_t tiles;

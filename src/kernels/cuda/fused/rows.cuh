@@ -234,6 +234,15 @@ __device__ __forceinline__ void RowProduct(Accumulators& x, const LeftOperand (&
   for (int i = 0; i < kTiles; ++i)
     Product<Right::kTransposed>(x, a[i], tiles + i * kTileBytes, keep || i > 0);
 }
+// The same for rows that lie in shared memory.
+template <int kTiles>
+__device__ __forceinline__ void RowProduct(Accumulators& x, uint32_t rows, uint32_t tiles,
+                                           bool keep) {
+#pragma unroll
+  for (int i = 0; i < kTiles; ++i) {
+    Product<Right::kTransposed>(x, rows + i * kTileBytes, tiles + i * kTileBytes, keep || i > 0);
+  }
+}
 // x = a·B or x += a·B for all columns of B.
 template <int kTiles>
 __device__ __forceinline__ void SumRows(Accumulators (&x)[kTiles], const LeftOperand& a,

@@ -11,16 +11,16 @@ namespace favor::kernels::cuda::fused {
 
 enum class Pass : uint8_t { kOutput, kQueryGradients, kKeyGradients };
 
-// One pass over the rows of a warpgroup.
-template <class Features, Pass kPass, Chunk kChunk, int kTiles, class Release>
+// One pass over the rows of a warpgroup. kBlocks: blocks of features, or 0 if it is not known.
+template <class Features, Pass kPass, Chunk kChunk, int kTiles, int kBlocks, class Release>
 __device__ __forceinline__ bool ReadRows(const Call& a, const Place& place, const StateTiles& state,
                                          const TokenRows& rows, const Release& release) {
   if constexpr (kPass == Pass::kOutput)
-    return ReadState<Features, kChunk, kTiles>(a, place, state, rows, release);
+    return ReadState<Features, kChunk, kTiles, kBlocks>(a, place, state, rows, release);
   if constexpr (kPass == Pass::kQueryGradients)
-    return ReadForQueries<Features, kChunk, kTiles>(a, place, state, rows, release);
+    return ReadForQueries<Features, kChunk, kTiles, kBlocks>(a, place, state, rows, release);
   if constexpr (kPass == Pass::kKeyGradients)
-    return ReadForKeysAndValues<Features, kChunk, kTiles>(a, place, state, rows, release);
+    return ReadForKeysAndValues<Features, kChunk, kTiles, kBlocks>(a, place, state, rows, release);
 }
 
 // The rows that a warpgroup loads for itself: of q or k, and for gradients those of dO or v.

@@ -83,6 +83,7 @@ inline Array ArrayOfGroups(const ConstView& view, int64_t heads) {
 struct MapConstants {
   int map;  // MapEntry::index
   int dim, features, omega_rows, width;
+  int first_column = 0;  // of all columns of a row map, those from here on
   int64_t entries;
   bool is_row_map, is_masked, is_flat, is_nonnegative, has_factor;
   const float *omega, *offset, *argument_scale, *log_normalizer, *squared_norm, *mask_weight;
@@ -184,11 +185,13 @@ void DecayGradients(const Call& a, const Cut& cut, const SegmentStates& keys,
 // What centring keys adds to the gradients (centring_gradients.h).
 void CentringGradients(const LinearGradients& a, const Context& context);
 
-// A few rows that change or read states in double as they are, in one launch.
+// A few rows that change or read states in double as they are, in one launch. CausalFew checks the
+// inputs if the arguments say so, and changes nothing if some are unusable.
 constexpr int64_t kFewRows = 4;
 void AppendFew(const Call& a, const GroupStates& states, const Context& context);
 void ReadFew(const Call& a, const GroupStates& states, const Context& context);
-void CausalFew(const Call& a, const GroupStates& states, const Context& context);
+void CausalFew(const LinearArguments& arguments, const Call& a, const GroupStates& states,
+               const Context& context);
 
 }  // namespace favor::kernels::cuda::general
 

@@ -1,243 +1,351 @@
 // A few rows that join or read states in double as they are, as in decoding: one launch, which
-// reads and writes each state once. A thread block has the state of a group.
-#include "kernels/cuda/linear/steps.cuh"
-#include "kernels/cuda/linear/store.cuh"
+// reads and writes each state once. The features of a head are shared by the blocks of a cluster;
+// the first one adds up what they read, in order.
+#include <cmath>
+
+#include "kernels/cuda/linear/few_checks.cuh"
 
 namespace favor::kernels::cuda::general {
 namespace {
 
 constexpr char kName[] = "state";
 
-enum class Work : uint8_t {
-  kAppend,
-  kRead,
-  kCausal,  // each key joins, then the query of its row reads
-};
-
-struct FewShared {
-  RowNumbers queries, keys;
-  PanelDecay decay;
-  double sums[kFewRows][kBlockThreads];
-  double numerators[kFewRows][kMostColumns];
-  double largest[kFewRows], denominator[kFewRows];
-  BlockCounts counts;
-};
-
-struct FewWork {
-  __host__ __device__ FewWork(float* memory, const Call& a, FewShared* shared)
-      : carver(memory),
-        queries(CarvePanel(carver, a.map, a.value_dim, /*keeps_u=*/false, kFewRows)),
-        keys(CarvePanel(carver, a.map, a.value_dim, /*keeps_u=*/false, kFewRows)),
-        kept(carver.TakeDoubles(a.map.width)) {
-    if (shared == nullptr) return;
-    queries.numbers = &shared->queries;
-    keys.numbers = &shared->keys;
+template <int kRows>
+__device__ void ClearSums(FewShared<kRows>& shared) {
+  for (int row = 0; row < kRows; ++row) {
+    for (int u = 0; u < 2; ++u) shared.sums[row][threadIdx.x * 2 + u] = 0;
+    if (threadIdx.x < kFewColumns) shared.denominators[row][threadIdx.x] = 0;
+    if (threadIdx.x == 0) shared.largest[row] = -INFINITY;
   }
-
-  Carver carver;
-  Panel queries, keys;
-  double* kept;  // [width]
-};
-
-// ω·x of a few rows: a warp has a row of ω.
-__device__ void FindFewPanel(const Call& a, const HeadConstants& constants, bool of_keys, int count,
-                             const Panel& panel) {
-  const MapConstants& map = a.map;
-  const int lane = threadIdx.x % kLanes;
-  __syncthreads();
-#pragma unroll 4
-  for (int r = threadIdx.x / kLanes; !map.is_row_map && r < map.omega_rows; r += kWarps) {
-    float u[kFewRows] = {};
-    for (int i = lane; i < map.dim; i += kLanes) {
-      const float omega = constants.omega[r * map.dim + i];
-#pragma unroll
-      for (int row = 0; row < kFewRows; ++row)
-        if (row < count) u[row] += omega * panel.x[row * map.dim + i];
-    }
-#pragma unroll
-    for (int row = 0; row < kFewRows; ++row) {
-      if (row >= count) break;
-      for (int distance = kLanes / 2; distance > 0; distance /= 2)
-        u[row] += __shfl_xor_sync(~0u, u[row], distance);
-      if (lane == 0) panel.u[row * map.omega_rows + r] = u[row];
-    }
-  }
-  FindFeatures(map, constants,
-               {.first = 0,
-                .count = count,
-                .of_keys = of_keys,
-                .x = panel.x,
-                .u = panel.u,
-                .e = panel.e,
-                .g = panel.g});
 }
 
-// Rows of a span join the state; their weights are relative to what c becomes.
-__device__ void Append(const Call& a, const Head& head, const Span& span, const FewWork& work,
-                       const GroupStates& states, FewShared& shared) {
-  const int width = a.map.width, dv = a.value_dim;
-  const bool forgets = shared.decay.forgets;
-  const double total = forgets ? shared.decay.First(span) + shared.decay.Total(span) : 0;
-  const Panel& keys = work.keys;
-  for (int r = threadIdx.x; r < width; r += kBlockThreads) {
-    const int64_t feature = head.group * width + r;
-    const auto exponent = [&](int row) {
-      return keys.e[row * width + r] + shared.keys.shift[row] +
-             (forgets ? shared.decay.Behind(span, row) : 0.0);
-    };
-    const double before = states.c[feature] + total;
-    double c = before, sum = 0;
-    for (int row = span.first; row < span.end(); ++row)
-      if (shared.keys.exists[row] != 0) c = fmax(c, exponent(row));
-    const double kept = before > -INFINITY ? exp(before - c) : 0;
-    for (int row = span.first; row < span.end(); ++row) {
-      float w = shared.keys.exists[row] != 0 ? Weight(exponent(row) - c) : 0.0f;
-      if (keys.g != nullptr) w *= keys.g[row * width + r];
-      keys.w[row * width + r] = w;
-      sum += w;
+// Keys join c and z of a share, of which a thread has a column, row by row.
+template <int kRows>
+__device__ void JoinColumns(const Few& few, const Share& share, bool changes, double& c,
+                            double (&z)[kRows], double (&reach)[kRows], FewShared<kRows>& shared) {
+  const int i = threadIdx.x, width = share.width;
+  const bool has_factor = shared.map.has_factor;
+  double sum = shared.z[i];
+#pragma unroll
+  for (int row = 0; row < kRows; ++row) {
+    if (row >= few.rows) break;
+    const int at = row * width + i;
+    if (few.joins()) {
+      const double before = c + shared.log_decay[row];
+      const bool exists = shared.keys.numbers.exists[row] != 0;
+      const double exponent = shared.keys.e[at] + shared.keys.numbers.shift[row];
+      c = exists ? fmax(before, exponent) : before;
+      float weight = exists ? Weight(exponent - c) : 0.0f;
+      if (has_factor) weight *= shared.keys.g[at];
+      const double kept = before > -INFINITY ? exp(before - c) : 0;
+      sum = kept * sum + weight;
+      shared.factors[row][i].kept = kept;
+      shared.factors[row][i].added = weight;
     }
-    work.kept[r] = kept;
-    states.c[feature] = c;
-    states.z[feature] = kept * states.z[feature] + sum;
+    z[row] = sum;
+    if (few.reads()) reach[row] = shared.queries.e[at] + c;
+    if (i == 0 && share.first == 0) shared.has_keys[row] = c > -INFINITY;
   }
-  __syncthreads();
-  double* s = states.s + head.group * width * dv;
-#pragma unroll 8
-  for (int i = threadIdx.x; i < width * dv; i += kBlockThreads) {
-    const int r = i / dv, v = i % dv;
-    double sum = work.kept[r] * s[i];
-    for (int row = span.first; row < span.end(); ++row)
-      sum += double{keys.w[row * width + r]} * keys.value[row * dv + v];
-    s[i] = sum;
-  }
-  if (threadIdx.x == 0) {
-    for (int row = span.first; row < span.end(); ++row)
-      states.tokens[head.group] += shared.keys.exists[row];
-    states.log_decay[head.group] += total;
-  }
-  __syncthreads();
+  if (!changes) return;
+  const int64_t column = blockIdx.x / few.blocks * int64_t{few.a.map.width} + share.Column(i);
+  few.states.c[column] = c;
+  few.states.z[column] = sum;
 }
 
-// The weights of a row, by a warp; ρ and D.
-__device__ void WeighFew(const Call& a, const Span& span, const FewWork& work, const double* c,
-                         const double* z, FewShared& shared) {
-  const int width = a.map.width, lane = threadIdx.x % kLanes;
-  const int row = span.first + threadIdx.x / kLanes;
-  if (row < span.end()) {
-    const float* e = work.queries.e + row * width;
-    double largest = -INFINITY, denominator = 0;
-    for (int r = lane; r < width; r += kLanes) largest = fmax(largest, e[r] + c[r]);
-    largest = MaxOfWarp(largest);
-    for (int r = lane; r < width; r += kLanes) {
-      float w = largest > -INFINITY ? Weight(e[r] + c[r] - largest) : 0.0f;
-      if (work.queries.g != nullptr) w *= work.queries.g[row * width + r];
-      work.queries.w[row * width + r] = w;
-      denominator += w * z[r];
+// c and z of a share and the factors of its columns. `before`: what the sums so far count from now
+// on.
+template <int kRows>
+__device__ void WeighColumns(const Few& few, const Share& share, bool changes,
+                             double (&before)[kRows], FewShared<kRows>& shared) {
+  const int i = threadIdx.x, warp = threadIdx.x / kLanes;
+  const bool works = i < share.width;
+  double c = -INFINITY, z[kRows] = {}, reach[kRows];
+#pragma unroll
+  for (int row = 0; row < kRows; ++row) reach[row] = -INFINITY;
+  if (works) {
+    c = shared.c[i];
+    JoinColumns(few, share, changes, c, z, reach, shared);
+  }
+#pragma unroll
+  for (int row = 0; row < kRows; ++row) {
+    const double largest = MaxOfWarp(reach[row]);
+    if (threadIdx.x % kLanes == 0) shared.of_warps[row][warp] = largest;
+  }
+  __syncthreads();
+  if (!few.reads()) return;
+  double largest[kRows];
+#pragma unroll
+  for (int row = 0; row < kRows; ++row) {
+    if (row >= few.rows) break;
+    largest[row] = shared.largest[row];
+    for (int w = 0; w < kWarps; ++w) largest[row] = fmax(largest[row], shared.of_warps[row][w]);
+    before[row] = shared.largest[row] > -INFINITY ? exp(shared.largest[row] - largest[row]) : 0;
+    if (i >= kFewColumns) continue;
+    double& denominator = shared.denominators[row][i];
+    denominator *= before[row];
+    if (!works) continue;
+    float weight = largest[row] > -INFINITY ? Weight(reach[row] - largest[row]) : 0.0f;
+    if (shared.map.has_factor) weight *= shared.queries.g[row * share.width + i];
+    shared.factors[row][i].read = weight;
+    denominator += weight * z[row];
+  }
+  __syncthreads();
+  if (i > 0) return;
+#pragma unroll
+  for (int row = 0; row < kRows; ++row)
+    if (row < few.rows) shared.largest[row] = largest[row];
+}
+
+// The sums of a share, once: keys join, queries read.
+template <int kRows, int kUnit>
+__device__ void StreamSums(const Few& few, const Share& share, bool changes,
+                           const FewUnits<kRows, kUnit>& units, const double (&before)[kRows],
+                           FewShared<kRows>& shared) {
+  constexpr int kAhead = kFewAhead<kRows>;
+  const bool joins = few.joins(), reads = few.reads();
+  double value[kRows][kUnit] = {}, sums[kRows][kUnit] = {};
+#pragma unroll
+  for (int row = 0; row < kRows; ++row) {
+    if (row >= few.rows) break;
+    for (int u = 0; u < kUnit; ++u) {
+      if (joins) value[row][u] = shared.value[row * few.a.value_dim + units.FirstValue(few) + u];
+      if (reads) sums[row][u] = before[row] * shared.sums[row][threadIdx.x * kUnit + u];
     }
+  }
+  for (int n = 0; n * units.row_lanes < share.width; ++n) {
+    ahead::Wait<kAhead - 1>();
+    if (units.Exists(share, n)) {
+      double s[kUnit];
+      for (int u = 0; u < kUnit; ++u) s[u] = units.Ahead(shared, n)[u];
+#pragma unroll
+      for (int row = 0; row < kRows; ++row) {
+        if (row >= few.rows) break;
+        const ColumnFactors& factors = shared.factors[row][units.Row(n)];
+        for (int u = 0; u < kUnit; ++u) {
+          if (joins) s[u] = factors.kept * s[u] + factors.added * value[row][u];
+          if (reads) sums[row][u] += factors.read * s[u];
+        }
+      }
+      if (changes) {
+        double* to = units.Sums(few, share, n);
+        if constexpr (kUnit == 2) {
+          *reinterpret_cast<double2*>(to) = make_double2(s[0], s[1]);
+        } else {
+          *to = s[0];
+        }
+      }
+    }
+    units.LoadAhead(few, share, n + kAhead, shared);
+  }
+#pragma unroll
+  for (int row = 0; row < kRows; ++row)
+    for (int u = 0; u < kUnit; ++u) shared.sums[row][threadIdx.x * kUnit + u] = sums[row][u];
+}
+
+// Where block `rank` leaves what it read of a row: N, then ρ and D.
+template <int kRows>
+__device__ double* SumsOfBlock(const Few& few, int rank, int row, FewShared<kRows>& shared) {
+  return reinterpret_cast<double*>(&shared + 1) + (rank * kRows + row) * (few.a.value_dim + 2);
+}
+
+// Adds up the sums of the threads of a block and leaves them with the first block of the head.
+template <int kRows>
+__device__ void LeaveSums(const Few& few, int rank, int row_lanes, FewShared<kRows>& shared) {
+  const int dv = few.a.value_dim;
+  __syncthreads();
+  for (int row = 0; row < few.rows; ++row) {
+    double* to = BlockCluster::Of(SumsOfBlock(few, rank, row, shared), 0);
+    for (int v = threadIdx.x; v < dv; v += kBlockThreads) {
+      double sum = 0;
+      for (int lane = 0; lane < row_lanes; ++lane) sum += shared.sums[row][lane * dv + v];
+      to[v] = sum;
+    }
+    if (threadIdx.x < kBlockThreads - kLanes) continue;
+    double denominator = 0;
+    for (int i = threadIdx.x % kLanes; i < kFewColumns; i += kLanes)
+      denominator += shared.denominators[row][i];
     denominator = SumOfWarp(denominator);
-    if (lane == 0) {
-      shared.largest[row] = largest;
-      shared.denominator[row] = denominator;
-    }
+    if (threadIdx.x % kLanes > 0) continue;
+    to[dv] = shared.largest[row];
+    to[dv + 1] = denominator;
   }
-  __syncthreads();
 }
 
-// Numerators of the rows of a span: threads share the features of a column, in order.
-__device__ void SumFew(const Call& a, const Span& span, const FewWork& work, const double* s,
-                       FewShared& shared) {
-  const int width = a.map.width, dv = a.value_dim;
-  const int parts = kBlockThreads / dv;  // at least 1
-  const int v = threadIdx.x % dv, part = threadIdx.x / dv;
-  double sums[kFewRows] = {};
-#pragma unroll 8
-  for (int r = part; part < parts && r < width; r += parts) {
-    const double element = s[r * dv + v];
-#pragma unroll
-    for (int row = 0; row < kFewRows; ++row)
-      if (row < span.count) sums[row] += work.queries.w[(span.first + row) * width + r] * element;
+// What the blocks of a head have read, added up in order and stored.
+template <int kRows>
+__device__ void StoreFew(const Few& few, FewShared<kRows>& shared) {
+  const int dv = few.a.value_dim;
+  for (int i = threadIdx.x; i < few.blocks * few.rows; i += kBlockThreads) {
+    const int block = i / few.rows, row = i % few.rows;
+    double largest = -INFINITY;
+    for (int b = 0; b < few.blocks; ++b)
+      largest = fmax(largest, SumsOfBlock(few, b, row, shared)[dv]);
+    const double own = SumsOfBlock(few, block, row, shared)[dv];
+    shared.scale[block][row] = own > -INFINITY ? exp(own - largest) : 0;
+    if (block == 0) shared.largest[row] = largest;
   }
-#pragma unroll
-  for (int row = 0; row < kFewRows; ++row) shared.sums[row][threadIdx.x] = sums[row];
   __syncthreads();
-  for (int i = threadIdx.x; i < span.count * dv; i += kBlockThreads) {
+  for (int i = threadIdx.x; i < few.rows * (dv + 1); i += kBlockThreads) {
+    const int row = i / (dv + 1), v = i % (dv + 1), at = v < dv ? v : dv + 1;
     double sum = 0;
-    for (int p = 0; p < parts; ++p) sum += shared.sums[i / dv][p * dv + i % dv];
-    shared.numerators[span.first + i / dv][i % dv] = sum;
+    for (int b = 0; b < few.blocks; ++b)
+      sum += shared.scale[b][row] * SumsOfBlock(few, b, row, shared)[at];
+    SumsOfBlock(few, 0, row, shared)[at] = sum;
   }
-  __syncthreads();
-}
-
-__device__ void Read(const Call& a, const Head& head, const Span& span, const FewWork& work,
-                     const GroupStates& states, FewShared& shared) {
-  const int width = a.map.width;
-  const double *c = states.c + head.group * width, *z = states.z + head.group * width;
-  WeighFew(a, span, work, c, z, shared);
-  SumFew(a, span, work, states.s + head.group * width * a.value_dim, shared);
-  const int row = span.first + threadIdx.x / kLanes;
-  if (row < span.end()) {
-    const double log_scale =
-        shared.largest[row] + shared.queries.shift[row] + shared.queries.log_factor[row];
-    StoreOutputRow(
-        a, head, row, {c[0] > -INFINITY, log_scale, shared.denominator[row]},
-        [&](int v) { return shared.numerators[row][v]; }, shared.counts);
-  }
-  __syncthreads();
-}
-
-__global__ void __launch_bounds__(kBlockThreads, 4)
-    FewKernel(const __grid_constant__ Call a, const __grid_constant__ GroupStates states, Work what,
-              float* memory, int64_t floats) {
-  __shared__ FewShared shared;
-  __shared__ bool refused;
-  if (threadIdx.x == 0) refused = what != Work::kRead && a.tally->unusable > 0;
   shared.counts.Clear();
-  if (refused) return;
-  const FewWork work(memory + blockIdx.x * floats, a, &shared);
-  const int rows = static_cast<int>(what == Work::kRead ? a.query_length : a.key_length);
-  for (int64_t index = blockIdx.x; index < a.groups; index += gridDim.x) {
-    const Head head(a, index);
-    const HeadConstants constants(a, head);
-    __syncthreads();
-    if (what != Work::kAppend) {
-      LoadQueries(a, head, constants, /*adjoint=*/false, 0, rows, work.queries);
-      FindFewPanel(a, constants, /*of_keys=*/false, rows, work.queries);
-    }
-    if (what != Work::kRead) {
-      LoadKeys(a, head, 0, rows, work.keys);
-      LoadDecay(a, head, 0, rows, shared.decay);
-      FindFewPanel(a, constants, /*of_keys=*/true, rows, work.keys);
-    }
-    if (what == Work::kAppend) Append(a, head, {0, rows}, work, states, shared);
-    if (what == Work::kRead) Read(a, head, {0, rows}, work, states, shared);
-    for (int row = 0; what == Work::kCausal && row < rows; ++row) {
-      Append(a, head, {row, 1}, work, states, shared);
-      Read(a, head, {row, 1}, work, states, shared);
-    }
+  const int row = threadIdx.x / kLanes;
+  if (row < few.rows) {
+    const RowNumbers& numbers = shared.queries.numbers;
+    const double* sums = SumsOfBlock(few, 0, row, shared);
+    StoreOutputRow(
+        few.a, shared.head, row,
+        {.has_keys = shared.has_keys[row],
+         .log_scale = shared.largest[row] + numbers.shift[row] + numbers.log_factor[row],
+         .denominator = sums[dv + 1]},
+        [&](int v) { return sums[v]; }, shared.counts);
   }
-  shared.counts.AddTo(a.tally);
+  shared.counts.AddTo(few.a.tally);
 }
 
-void Launch(const Call& a, const GroupStates& states, Work work, const Context& context) {
-  const int64_t floats = FewWork(nullptr, a, nullptr).carver.used();
-  const int64_t blocks = std::min(a.groups, 4 * kMostSegments);
-  const DeviceScratch<float> memory(context, blocks * floats);
-  FewKernel<<<static_cast<unsigned>(blocks), kBlockThreads, 0,
-              static_cast<cudaStream_t>(UseStream(context))>>>(a, states, work, memory.data(),
-                                                               floats);
-  Check(kName);
+// kUnit: neighbouring values that are loaded at once.
+template <int kRows, int kUnit>
+__global__ void __launch_bounds__(kBlockThreads, kRows == 1 ? 4 : 1)
+    FewKernel(const __grid_constant__ Few few) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  FewShared<kRows>& shared = *reinterpret_cast<FewShared<kRows>*>(memory);
+  const Call& a = few.a;
+  const int rank = static_cast<int>(blockIdx.x) % few.blocks;
+  const int64_t group = blockIdx.x / few.blocks;
+  const int features = a.map.is_row_map ? a.map.width : a.map.features,
+            parts = a.map.width / features, own = (features + few.blocks - 1) / few.blocks,
+            begin = rank * own, end = min(begin + own, features);
+  const auto share_at = [&](int first) {
+    const int count = max(0, min(kFewColumns / parts, end - first));
+    return Share{first, count, features, parts * count};
+  };
+  const FewUnits<kRows, kUnit> units(few, group);
+  LoadStateAhead(few, group, share_at(begin), units, shared);
+  if (threadIdx.x == 2 * kLanes) shared.refused = rank == 0 && few.joins() && a.tally->unusable > 0;
+  BlockCluster::Arrive();
+  ClearSums(shared);
+  {
+    const Head head(a, group);
+    if (threadIdx.x == 0) shared.head = head;
+    if (threadIdx.x == 3 * kLanes) SetMap(a, head, share_at(begin), shared.map, shared.constants);
+    LoadFewRows(few, head, shared);
+  }
+  const bool is_unusable = AnyUnusable(few);
+  bool has_waited = false, changes = false;
+  for (int first = begin; !is_unusable && first < end; first += kFewColumns / parts) {
+    const Share share = share_at(first);
+    if (first > begin) {
+      LoadStateAhead(few, group, share, units, shared);
+      if (threadIdx.x == 0) SetMap(a, shared.head, share, shared.map, shared.constants);
+      __syncthreads();
+    }
+    FindFewProducts(few, share, shared);
+    FindFewFeatures(few, shared);
+    if (!has_waited) {
+      BlockCluster::Wait();
+      has_waited = true;
+      changes = few.joins() && !*BlockCluster::Of(&shared.refused, 0);
+    }
+    ahead::Wait<kFewAhead<kRows>>();
+    double before[kRows];
+    WeighColumns(few, share, changes, before, shared);
+    StreamSums(few, share, changes, units, before, shared);
+    __syncthreads();
+  }
+  if (!has_waited) BlockCluster::Wait();
+  if (few.reads() && !is_unusable) LeaveSums(few, rank, units.row_lanes, shared);
+  ahead::Wait<0>();
+  BlockCluster::Arrive();
+  BlockCluster::Wait();
+  if (rank > 0 || is_unusable || (few.joins() && shared.refused)) return;
+  if (few.reads()) StoreFew(few, shared);
+  if (threadIdx.x > 0 || !few.joins()) return;
+  for (int row = 0; row < few.rows; ++row) {
+    few.states.tokens[group] += shared.keys.numbers.exists[row];
+    few.states.log_decay[group] += shared.log_decay[row];
+  }
+}
+
+// Blocks for each head, by shape alone: none has less than kLeast bytes of sums, and as many as
+// fill a GPU, or as leave no block more than it has under way at a time.
+int BlocksOfHead(const Call& a) {
+  constexpr int64_t kLeast = 8 << 10, kMost = kFewAhead<1> * kBlockThreads * 16, kFilled = 128;
+  const int64_t features = a.map.is_row_map ? a.map.width : a.map.features;
+  const int64_t bytes = int64_t{a.map.width} * a.value_dim * 8;
+  int64_t blocks = 1;
+  const auto is_worth = [&](int64_t more) {
+    return more <= kMostClusterBlocks && more <= features && bytes / more >= kLeast &&
+           (a.groups * more <= kFilled || bytes / blocks > kMost);
+  };
+  if (!HasBlockClusters(kName)) return 1;
+  while (is_worth(2 * blocks)) blocks *= 2;
+  return static_cast<int>(blocks);
+}
+
+// Has the inputs checked in the launch itself, if they are so few that every block can do it.
+bool CheckWithin(const AttentionProblem& problem, const Call& a, Few& few) {
+  const int lanes = LanesOf(std::max(problem.dim, problem.value_dim));
+  if (a.key_mean.data != nullptr || CheckedRows(a, few.rows) * lanes > 2 * kBlockThreads)
+    return false;
+  few.checked_lanes = lanes;
+  few.has_vectors = HasVectors(problem.q) && HasVectors(problem.k) && HasVectors(problem.v);
+  few.largest = static_cast<float>(LargestElement(problem));
+  return true;
+}
+
+template <int kRows, int kUnit>
+void LaunchRows(const Few& few, const Context& context) {
+  const int64_t sums = int64_t{few.blocks} * kRows * (few.a.value_dim + 2),
+                bytes = static_cast<int64_t>(sizeof(FewShared<kRows>)) + sums * 8;
+  LaunchClusters(kName, FewKernel<kRows, kUnit>, few.a.groups * few.blocks, few.blocks,
+                 kBlockThreads, bytes, few, context);
+}
+
+void Launch(const Few& few, const Context& context) {
+  const bool has_pairs = few.a.value_dim % 2 == 0;
+  if (few.rows == 1) {
+    has_pairs ? LaunchRows<1, 2>(few, context) : LaunchRows<1, 1>(few, context);
+  } else {
+    has_pairs ? LaunchRows<kFewRows, 2>(few, context) : LaunchRows<kFewRows, 1>(few, context);
+  }
 }
 
 }  // namespace
 
 void AppendFew(const Call& a, const GroupStates& states, const Context& context) {
-  Launch(a, states, Work::kAppend, context);
+  Launch({.a = a,
+          .states = states,
+          .work = FewWork::kAppend,
+          .rows = static_cast<int>(a.key_length),
+          .blocks = BlocksOfHead(a)},
+         context);
 }
 void ReadFew(const Call& a, const GroupStates& states, const Context& context) {
-  Launch(a, states, Work::kRead, context);
+  Launch({.a = a,
+          .states = states,
+          .work = FewWork::kRead,
+          .rows = static_cast<int>(a.query_length),
+          .blocks = BlocksOfHead(a)},
+         context);
 }
-void CausalFew(const Call& a, const GroupStates& states, const Context& context) {
-  Launch(a, states, Work::kCausal, context);
+void CausalFew(const LinearArguments& arguments, const Call& a, const GroupStates& states,
+               const Context& context) {
+  Few few{.a = a,
+          .states = states,
+          .work = FewWork::kCausal,
+          .rows = static_cast<int>(a.key_length),
+          .blocks = BlocksOfHead(a)};
+  const AttentionProblem& problem = arguments.call.problem;
+  if (arguments.call.checks_inputs && !CheckWithin(problem, a, few)) {
+    CountUnusable(
+        {.problem = problem, .key_mean = arguments.heads.key_mean, .tally = arguments.call.tally},
+        context);
+  }
+  Launch(few, context);
 }
 
 }  // namespace favor::kernels::cuda::general

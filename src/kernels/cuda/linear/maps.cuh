@@ -85,28 +85,41 @@ __device__ void FeaturesOf(const MapConstants& map, const HeadConstants& head,
 // Monomials: lanes share the columns of a row (monomials.h).
 __device__ inline void MonomialsOf(const MapConstants& map, const MapRows& rows) {
   const RowMapTables& tables = map.tables;
+  const int64_t begin = map.first_column, end = begin + map.width;
   int64_t places[kMaxPolynomialDegree];
   for (int row = rows.first + threadIdx.x / kLanes; row < rows.first + rows.count; row += kWarps) {
     const float* x = rows.x + row * map.dim;
     float *e = rows.e + row * map.width, *g = rows.g + row * map.width;
     const int lane = threadIdx.x % kLanes;
+    // Calls work(j) for those of columns first … first + count − 1 that are here.
+    const auto for_columns = [&](int64_t first, int64_t count, const auto& work) {
+      for (int64_t j = max(begin - first, int64_t{0}) + lane; j < min(count, end - first);
+           j += kLanes)
+        work(j);
+    };
     for (int r = lane; r < map.width; r += kLanes) e[r] = 0;
-    if (lane == 0 && tables.block_count > 0 && tables.blocks[0].degree == 0)
-      g[tables.blocks[0].first] = static_cast<float>(sqrt(fabs(tables.blocks[0].coefficient)));
+    if (tables.block_count > 0 && tables.blocks[0].degree == 0) {
+      const PolynomialBlock& block = tables.blocks[0];
+      for_columns(block.first, 1, [&](int64_t) {
+        g[block.first - begin] = static_cast<float>(sqrt(fabs(block.coefficient)));
+      });
+    }
     for (int64_t r = 0; r < tables.run_count; ++r) {
       const MonomialRun& run = tables.runs[r];
-      for (int64_t i = lane; run.column >= 0 && i < run.length; i += kLanes) {
+      if (run.column < 0) continue;
+      for_columns(run.column, run.length, [&](int64_t i) {
         FactorPlaces(tables, r, i, places);
         float product = 1;
         for (int t = run.degree - 1; t >= 0; --t) product *= x[places[t]];
-        g[run.column + i] = product * static_cast<float>(run.weight);
-      }
+        g[run.column + i - begin] = product * static_cast<float>(run.weight);
+      });
     }
     __syncwarp();
     for (int64_t b = 0; rows.of_keys && b < tables.block_count; ++b) {
       const PolynomialBlock& block = tables.blocks[b];
-      for (int64_t j = lane; block.coefficient < 0 && j < block.columns; j += kLanes)
-        g[block.first + j] = -g[block.first + j];
+      if (block.coefficient >= 0) continue;
+      for_columns(block.first, block.columns,
+                  [&](int64_t j) { g[block.first + j - begin] = -g[block.first + j - begin]; });
     }
   }
 }

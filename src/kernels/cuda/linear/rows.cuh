@@ -49,15 +49,15 @@ class Carver {
 
 // `keeps_u`: ω·x is needed once weights are there.
 __host__ __device__ inline Panel CarvePanel(Carver& carver, const MapConstants& map, int value_dim,
-                                            bool keeps_u, int64_t rows = kPanelRows) {
-  const int64_t weights = rows * map.width;
+                                            bool keeps_u) {
+  const int64_t weights = int64_t{kPanelRows} * map.width;
   Panel panel{};
-  panel.x = carver.Take(rows * map.dim);
-  panel.value = carver.Take(rows * value_dim);
+  panel.x = carver.Take(int64_t{kPanelRows} * map.dim);
+  panel.value = carver.Take(int64_t{kPanelRows} * value_dim);
   panel.e = carver.Take(weights);
   panel.g = map.has_factor ? carver.Take(weights) : nullptr;
   panel.w = carver.Take(weights);
-  panel.u = keeps_u ? carver.Take(rows * map.omega_rows) : panel.w;
+  panel.u = keeps_u ? carver.Take(int64_t{kPanelRows} * map.omega_rows) : panel.w;
   return panel;
 }
 
@@ -67,10 +67,11 @@ struct RunningState {
   float *z, *s;  // [width], [width, value_dim]
 };
 
+// `warp`: which row a warp begins with.
 __device__ inline void LoadKeys(const Call& a, const Head& head, int64_t begin, int count,
-                                const Panel& panel) {
+                                const Panel& panel, int warp = threadIdx.x / kLanes) {
   const int lane = threadIdx.x % kLanes;
-  for (int row = threadIdx.x / kLanes; row < count; row += kWarps) {
+  for (int row = warp; row < count; row += kWarps) {
     const int64_t index = begin + row;
     const bool exists =
         a.mask.data == nullptr || a.mask.Load(a.mask.At(head.batch, head.kv_head, index)) != 0;
@@ -99,9 +100,10 @@ __device__ inline void LoadKeys(const Call& a, const Head& head, int64_t begin, 
 
 // For a backward call (`adjoint`) with dO and δ, and exponents relative to log_sum.
 __device__ inline void LoadQueries(const Call& a, const Head& head, const HeadConstants& constants,
-                                   bool adjoint, int64_t begin, int count, const Panel& panel) {
+                                   bool adjoint, int64_t begin, int count, const Panel& panel,
+                                   int warp = threadIdx.x / kLanes) {
   const int lane = threadIdx.x % kLanes;
-  for (int row = threadIdx.x / kLanes; row < count; row += kWarps) {
+  for (int row = warp; row < count; row += kWarps) {
     const int64_t index = begin + row;
     const int64_t query = a.q.At(head.batch, head.head, index),
                   mean = a.key_mean.At(head.batch, head.head, 0);

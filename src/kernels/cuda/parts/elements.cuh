@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <type_traits>
 
 #include "favor/error.h"
 #include "favor/tensor.h"
@@ -54,6 +55,33 @@ __device__ void StoreFloats(const float (&from)[kCount], T* to) {
     *reinterpret_cast<Packet<T, kCount>*>(to) = packet;
   }
 }
+
+// Neighbouring elements in registers as they are in memory, where floats of bf16 would take twice
+// as many. Zeros until they are loaded.
+template <class T, int kCount>
+class Packed {
+ public:
+  __device__ void Load(const T* from) {
+    const auto packet = *reinterpret_cast<const Packet<Word, kWords>*>(from);
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) words_[i] = packet.at[i];
+  }
+  __device__ float operator[](int i) const {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      return __uint_as_float(words_[i]);
+    } else {
+      const uint32_t word = words_[i / 2];
+      return __uint_as_float(i % 2 == 0 ? word << 16 : word & 0xffff0000);
+    }
+  }
+
+ private:
+  static constexpr size_t kBytes = kCount * sizeof(T);
+  using Word = std::conditional_t<kBytes % sizeof(uint32_t) == 0, uint32_t, uint16_t>;
+  static constexpr int kWords = kBytes / sizeof(Word);
+
+  uint32_t words_[kWords] = {};
+};
 
 // Calls body(T{}) with the type of a result: float or BF16.
 template <class Body>

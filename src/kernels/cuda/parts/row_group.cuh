@@ -10,6 +10,7 @@
 
 #include "favor/error.h"
 #include "favor/tensor.h"
+#include "kernels/cuda/parts/elements.cuh"
 
 namespace favor::kernels::cuda {
 
@@ -47,6 +48,20 @@ __device__ void ForHeld(uint32_t width, const Body& body) {
     if (column < width) body(i, column);
   }
 }
+
+// What a thread holds of a row.
+template <class T, int kVector>
+class HeldRow {
+ public:
+  __device__ void Load(const T* row, uint32_t width) {
+    ForHeld<kVector>(width,
+                     [&](int i, uint32_t column) { vectors_[i / kVector].Load(row + column); });
+  }
+  __device__ float operator[](int i) const { return vectors_[i / kVector][i % kVector]; }
+
+ private:
+  Packed<T, kVector> vectors_[kHeld / kVector];
+};
 
 // The columns of a row that is wider than its group can hold: calls body(column) for each vector of
 // them.

@@ -65,6 +65,25 @@ __device__ __forceinline__ void Barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// --- Roles. The warpgroup of this thread, known to the compiler as the same for a warp.
+__device__ __forceinline__ int WarpgroupOf() {
+  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
+}
+// From here on this warpgroup has kCount registers per thread: less than the launch gave it, or
+// more, which waits until others have given theirs away.
+template <int kCount>
+__device__ __forceinline__ void KeepRegisters() {
+#if FAVOR_WGMMA
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+#endif
+}
+template <int kCount>
+__device__ __forceinline__ void TakeRegisters() {
+#if FAVOR_WGMMA
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+#endif
+}
+
 // --- Operands.
 __device__ __forceinline__ uint32_t PackPair(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
@@ -74,44 +93,68 @@ __device__ __forceinline__ float2 UnpackPair(uint32_t pair) {
   return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&pair));
 }
 
-// The rows of a tile as the left operand; each warp reads its own 16 rows.
-__device__ __forceinline__ void LoadLeft(LeftOperand& a, uint32_t tile) {
+// Where a lane finds its 16 bytes of a step of a left operand in a tile, if matrices of 8 × 8 move
+// as ldmatrix and stmatrix do: each warp has its own 16 rows. Steps differ in bits that only the
+// piece has.
+__device__ __forceinline__ uint32_t StepAddress(uint32_t tile, int step) {
   const int lane = threadIdx.x & 31, warp = (threadIdx.x >> 5) & 3;
-  const int row = warp * 16 + (lane & 15);
+  return PieceAddress(tile, warp * 16 + (lane & 15), lane >> 4) ^ static_cast<uint32_t>(step << 5);
+}
+
+// The rows of a tile as the left operand.
+__device__ __forceinline__ void LoadLeft(LeftOperand& a, uint32_t tile) {
 #pragma unroll
   for (int step = 0; step < 4; ++step) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(a[step][0]), "=r"(a[step][1]), "=r"(a[step][2]), "=r"(a[step][3])
-                 : "r"(PieceAddress(tile, row, step * 2 + (lane >> 4)))
+                 : "r"(StepAddress(tile, step))
                  : "memory");
   }
 }
 
-// Accumulators, rounded, as the left operand of the next product.
+// Step `step` of accumulators, rounded, as a left operand.
+__device__ __forceinline__ void ToLeftStep(uint32_t (&a)[4], const Accumulators& x, int step) {
+  a[0] = PackPair(x[2 * step][0], x[2 * step][1]);
+  a[1] = PackPair(x[2 * step][2], x[2 * step][3]);
+  a[2] = PackPair(x[2 * step + 1][0], x[2 * step + 1][1]);
+  a[3] = PackPair(x[2 * step + 1][2], x[2 * step + 1][3]);
+}
 __device__ __forceinline__ void ToLeft(LeftOperand& a, const Accumulators& x) {
 #pragma unroll
-  for (int step = 0; step < 4; ++step) {
-    a[step][0] = PackPair(x[2 * step][0], x[2 * step][1]);
-    a[step][1] = PackPair(x[2 * step][2], x[2 * step][3]);
-    a[step][2] = PackPair(x[2 * step + 1][0], x[2 * step + 1][1]);
-    a[step][3] = PackPair(x[2 * step + 1][2], x[2 * step + 1][3]);
-  }
+  for (int step = 0; step < 4; ++step) ToLeftStep(a[step], x, step);
 }
 
-// A left operand as the rows of a tile.
-__device__ __forceinline__ void StoreLeft(const LeftOperand& a, uint32_t tile) {
+__device__ __forceinline__ void StoreStep(const uint32_t (&a)[4], uint32_t tile, int step) {
+#if FAVOR_WGMMA
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                   StepAddress(tile, step)),
+               "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
+               : "memory");
+#else
   const int lane = threadIdx.x & 31, warp = (threadIdx.x >> 5) & 3;
   const int row = warp * 16 + lane / 4;
   const uint32_t within = static_cast<uint32_t>(lane & 3) * 4;
 #pragma unroll
-  for (int step = 0; step < 4; ++step) {
+  for (int part = 0; part < 4; ++part) {
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(
+                     PieceAddress(tile, row + (part & 1) * 8, 2 * step + (part >> 1)) + within),
+                 "r"(a[part])
+                 : "memory");
+  }
+#endif
+}
+// A left operand as the rows of a tile.
+__device__ __forceinline__ void StoreLeft(const LeftOperand& a, uint32_t tile) {
 #pragma unroll
-    for (int part = 0; part < 4; ++part) {
-      asm volatile("st.shared.b32 [%0], %1;" ::"r"(
-                       PieceAddress(tile, row + (part & 1) * 8, 2 * step + (part >> 1)) + within),
-                   "r"(a[step][part])
-                   : "memory");
-    }
+  for (int step = 0; step < 4; ++step) StoreStep(a[step], tile, step);
+}
+// Accumulators, rounded, as the rows of a tile.
+__device__ __forceinline__ void StoreRounded(const Accumulators& x, uint32_t tile) {
+#pragma unroll
+  for (int step = 0; step < 4; ++step) {
+    uint32_t a[4];
+    ToLeftStep(a, x, step);
+    StoreStep(a, tile, step);
   }
 }
 
@@ -132,16 +175,25 @@ __device__ __forceinline__ void Pin(Accumulators (&x)[kCount]) {
   for (int i = 0; i < kCount; ++i) Pin(x[i]);
 }
 
-// Products into `x` run between the two calls; until then neither they nor operands may be touched.
+__device__ __forceinline__ void Pin(LeftOperand& a) {
+#pragma unroll
+  for (int i = 0; i < 16; ++i) asm volatile("" : "+r"(a[i / 4][i % 4])::"memory");
+}
+
+// Products into `x` follow. Neither they nor operands in registers may be touched before the group
+// of products that ends with CommitProducts has been waited for.
 template <class... X>
 __device__ __forceinline__ void BeginProducts(X&... x) {
   (Pin(x), ...);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-template <class... X>
-__device__ __forceinline__ void EndProducts(X&... x) {
+__device__ __forceinline__ void CommitProducts() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+// Waits until at most kPending groups run: `x` are results and operands of others.
+template <int kPending, class... X>
+__device__ __forceinline__ void WaitForProducts(X&... x) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
   (Pin(x), ...);
 }
 
@@ -169,22 +221,56 @@ __device__ __forceinline__ void Step(Accumulators& x, const uint32_t (&a)[4], ui
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep), "n"(kPlain));
 }
 
+template <int kPlain>
+__device__ __forceinline__ void Step(Accumulators& x, uint64_t a, uint64_t b, int keep) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "%32, %33, p, 1, 1, 0, %35;\n}\n"
+      : "+f"(x[0][0]), "+f"(x[0][1]), "+f"(x[0][2]), "+f"(x[0][3]), "+f"(x[1][0]), "+f"(x[1][1]),
+        "+f"(x[1][2]), "+f"(x[1][3]), "+f"(x[2][0]), "+f"(x[2][1]), "+f"(x[2][2]), "+f"(x[2][3]),
+        "+f"(x[3][0]), "+f"(x[3][1]), "+f"(x[3][2]), "+f"(x[3][3]), "+f"(x[4][0]), "+f"(x[4][1]),
+        "+f"(x[4][2]), "+f"(x[4][3]), "+f"(x[5][0]), "+f"(x[5][1]), "+f"(x[5][2]), "+f"(x[5][3]),
+        "+f"(x[6][0]), "+f"(x[6][1]), "+f"(x[6][2]), "+f"(x[6][3]), "+f"(x[7][0]), "+f"(x[7][1]),
+        "+f"(x[7][2]), "+f"(x[7][3])
+      : "l"(a), "l"(b), "r"(keep), "n"(kPlain));
+}
+
+constexpr uint32_t kRowStep = 32;  // bytes from 16 columns of a row to the next
+// Bytes from 16 of the inner axis of a right operand to the next.
+template <Right kRight>
+constexpr uint32_t kInnerStep = kRight == Right::kPlain ? 16 * 128 : kRowStep;
+
 // x = a·B or, with `keep`, x += a·B.
 template <Right kRight>
 __device__ __forceinline__ void Product(Accumulators& x, const LeftOperand& a, uint32_t tile,
                                         bool keep) {
-  constexpr int kPlain = kRight == Right::kPlain ? 1 : 0;
-  constexpr uint32_t kStep = kPlain ? 16 * 128 : 32;  // bytes from 16 of the inner axis to the next
   const uint64_t first = Descriptor(tile);
 #pragma unroll
-  for (int step = 0; step < 4; ++step)
-    Step<kPlain>(x, a[step], first + step * (kStep >> 4), keep || step > 0 ? 1 : 0);
+  for (int step = 0; step < 4; ++step) {
+    Step<kRight == Right::kPlain>(x, a[step], first + step * (kInnerStep<kRight> >> 4),
+                                  keep || step > 0 ? 1 : 0);
+  }
+}
+// The same for the rows of a tile as the left operand.
+template <Right kRight>
+__device__ __forceinline__ void Product(Accumulators& x, uint32_t left, uint32_t tile, bool keep) {
+  const uint64_t rows = Descriptor(left), first = Descriptor(tile);
+#pragma unroll
+  for (int step = 0; step < 4; ++step) {
+    Step<kRight == Right::kPlain>(x, rows + step * (kRowStep >> 4),
+                                  first + step * (kInnerStep<kRight> >> 4),
+                                  keep || step > 0 ? 1 : 0);
+  }
 }
 #else
 template <class... X>
 __device__ __forceinline__ void BeginProducts(X&...) {}
-template <class... X>
-__device__ __forceinline__ void EndProducts(X&...) {}
+__device__ __forceinline__ void CommitProducts() {}
+template <int kPending, class... X>
+__device__ __forceinline__ void WaitForProducts(X&...) {}
 
 __device__ __forceinline__ void Step(float (&x)[4], const uint32_t (&a)[4], uint32_t b0,
                                      uint32_t b1) {
@@ -225,7 +311,20 @@ __device__ __forceinline__ void Product(Accumulators& x, const LeftOperand& a, u
     }
   }
 }
+template <Right kRight>
+__device__ __forceinline__ void Product(Accumulators& x, uint32_t left, uint32_t tile, bool keep) {
+  LeftOperand a;
+  LoadLeft(a, left);
+  Product<kRight>(x, a, tile, keep);
+}
 #endif
+
+// Ends products that nothing overlaps with.
+template <class... X>
+__device__ __forceinline__ void EndProducts(X&... x) {
+  CommitProducts();
+  WaitForProducts<0>(x...);
+}
 
 }  // namespace favor::kernels::cuda
 

@@ -1,0 +1,232 @@
+// A share of the features of a head for a few rows: what a thread block of few.cu has in shared
+// memory, and how it gets there.
+#ifndef FAVOR_KERNELS_CUDA_LINEAR_FEW_SHARE_CUH_
+#define FAVOR_KERNELS_CUDA_LINEAR_FEW_SHARE_CUH_
+
+#include "kernels/cuda/linear/rows.cuh"
+#include "kernels/cuda/linear/store.cuh"
+#include "kernels/cuda/parts/block_cluster.cuh"
+#include "kernels/cuda/parts/copies_ahead.cuh"
+
+namespace favor::kernels::cuda::general {
+
+constexpr int kFewColumns = 128;  // of features, done at a time
+// Loads of sums that a thread has under way. More rows leave less shared memory.
+template <int kRows>
+constexpr int kFewAhead = kRows == 1 ? 8 : 4;
+
+enum class FewWork : uint8_t {
+  kAppend,
+  kRead,
+  kCausal,  // each key joins, then the query of its row reads
+};
+
+// One launch. The features of a head are shared by the blocks of a cluster, a range each.
+struct Few {
+  Call a;
+  GroupStates states;
+  FewWork work;
+  int rows, blocks;       // of a head
+  int checked_lanes = 0;  // threads that check a row of the inputs; 0: the inputs are not checked
+  bool has_vectors = false;  // in all inputs
+  float largest = 0;         // element of a query or key
+
+  __device__ bool joins() const { return work != FewWork::kRead; }
+  __device__ bool reads() const { return work != FewWork::kAppend; }
+};
+
+// Features first … first + count − 1, which a block does at a time; columns of row maps count as
+// features.
+struct Share {
+  int first, count, features;  // of all features of the head
+  int width;                   // columns: `count` for every part of the map
+
+  __device__ int Column(int i) const {
+    return width == count ? first + i : i / count * features + first + i % count;
+  }
+};
+
+// What a column does to the sums of a row: s ← kept·s + added·v, N += read·s.
+struct ColumnFactors {
+  double kept, added, read;
+};
+
+template <int kRows>
+struct FewSide {
+  RowNumbers numbers;
+  float x[kRows * kMostColumns];
+  float e[kRows * kFewColumns], g[kRows * kFewColumns];
+  float u[kRows * kFewColumns * 2];  // masked maps have two rows of ω per feature
+
+  __device__ Panel panel(float* value) {
+    return {.x = x, .value = value, .u = u, .e = e, .g = g, .w = nullptr, .numbers = &numbers};
+  }
+};
+
+template <int kRows>
+struct FewShared {
+  alignas(16) double ahead[kFewAhead<kRows>][kBlockThreads * 2];
+  // What threads have read so far: N, which is [row lanes, value_dim], and what columns add to D,
+  // relative to e^largest.
+  alignas(16) double sums[kRows][kBlockThreads * 2];
+  double denominators[kRows][kFewColumns], largest[kRows];
+  double c[kFewColumns], z[kFewColumns];
+  ColumnFactors factors[kRows][kFewColumns];
+  FewSide<kRows> queries, keys;
+  float value[kRows * kMostColumns];
+  double log_decay[kRows];
+  double of_warps[kRows][kWarps];
+  double scale[kMostClusterBlocks][kRows];  // what the sums of a block count
+  bool has_keys[kRows];
+  bool refused;  // in the first block of a head
+  BlockCounts counts;
+  Head head;
+  HeadConstants constants;  // of the share; ω of the head
+  MapConstants map;         // of the share
+};
+
+// The sums of a head in units of one or two neighbouring values, of which a thread has a column:
+// rows row_lane, row_lane + row_lanes, … of a share.
+template <int kRows, int kUnit>
+struct FewUnits {
+  using Shared = FewShared<kRows>;
+  static constexpr int kAhead = kFewAhead<kRows>;
+
+  __device__ FewUnits(const Few& few, int64_t group)
+      : row_lanes(kBlockThreads / (few.a.value_dim / kUnit)),
+        row_lane(threadIdx.x / (few.a.value_dim / kUnit)),
+        sums(few.states.s + group * few.a.map.width * few.a.value_dim + FirstValue(few)) {}
+
+  __device__ int FirstValue(const Few& few) const {
+    return (threadIdx.x - row_lane * (few.a.value_dim / kUnit)) * kUnit;
+  }
+  // Of the n-th row of a share, which may not exist.
+  __device__ int Row(int n) const { return row_lane + n * row_lanes; }
+  __device__ bool Exists(const Share& share, int n) const {
+    return row_lane < row_lanes && Row(n) < share.width;
+  }
+  __device__ double* Sums(const Few& few, const Share& share, int n) const {
+    return sums + int64_t{share.Column(Row(n))} * few.a.value_dim;
+  }
+  __device__ double* Ahead(Shared& shared, int n) const {
+    return shared.ahead[n % kAhead] + threadIdx.x * kUnit;
+  }
+  __device__ void LoadAhead(const Few& few, const Share& share, int n, Shared& shared) const {
+    if (Exists(share, n))
+      ahead::Copy<kUnit * sizeof(double)>(Ahead(shared, n), Sums(few, share, n));
+    ahead::Commit();
+  }
+
+  int row_lanes, row_lane;
+  double* sums;
+};
+
+// Begins to load the state of a share: first maxima and z, of which a thread has a column, then
+// sums.
+template <int kRows, int kUnit>
+__device__ void LoadStateAhead(const Few& few, int64_t group, const Share& share,
+                               const FewUnits<kRows, kUnit>& units, FewShared<kRows>& shared) {
+  const int i = threadIdx.x;
+  if (i < share.width) {
+    const int64_t column = group * few.a.map.width + share.Column(i);
+    ahead::Copy<sizeof(double)>(&shared.c[i], few.states.c + column);
+    ahead::Copy<sizeof(double)>(&shared.z[i], few.states.z + column);
+  }
+  ahead::Commit();
+#pragma unroll
+  for (int n = 0; n < kFewAhead<kRows>; ++n) units.LoadAhead(few, share, n, shared);
+}
+
+// The map of a share is one with fewer features.
+__device__ inline void SetMap(const Call& a, const Head& head, const Share& share,
+                              MapConstants& map, HeadConstants& constants) {
+  const bool is_row_map = a.map.is_row_map;
+  map = a.map;
+  map.features = share.count;
+  map.width = share.width;
+  map.omega_rows = is_row_map ? 0 : share.count * (a.map.omega_rows / a.map.features);
+  map.first_column = is_row_map ? share.first : 0;
+  constants = HeadConstants(a, head);
+  if (is_row_map) return;
+  constants.offset += share.first;
+  if (constants.mask_weight != nullptr) constants.mask_weight += share.first;
+  if (constants.squared_norm != nullptr) constants.squared_norm += share.first;
+}
+
+// Queries are read by the first half of the warps, keys and ℓ by the others.
+template <int kRows>
+__device__ void LoadFewRows(const Few& few, const Head& head, FewShared<kRows>& shared) {
+  const Call& a = few.a;
+  const int warp = threadIdx.x / kLanes;
+  static_assert(kFewRows <= kWarps / 2);
+  if (warp < kWarps / 2) {
+    if (few.reads()) {
+      LoadQueries(a, head, HeadConstants(a, head), /*adjoint=*/false, 0, few.rows,
+                  shared.queries.panel(nullptr), warp);
+    }
+  } else if (few.joins()) {
+    LoadKeys(a, head, 0, few.rows, shared.keys.panel(shared.value), warp - kWarps / 2);
+  }
+  const int row = kBlockThreads - 1 - static_cast<int>(threadIdx.x);
+  if (few.joins() && row < few.rows) {
+    const bool exists =
+        a.log_decay.data != nullptr &&
+        (a.mask.data == nullptr || a.mask.Load(a.mask.At(head.batch, head.kv_head, row)) != 0);
+    shared.log_decay[row] =
+        exists ? a.log_decay.Load(a.log_decay.At(head.batch, head.head, row)) : 0.0;
+  }
+}
+
+// ω·x of all rows: eight threads have a row of ω.
+template <int kRows>
+__device__ void FindFewProducts(const Few& few, const Share& share, FewShared<kRows>& shared) {
+  constexpr int kThreads = 8, kAtATime = kBlockThreads / kThreads;
+  const int lane = threadIdx.x % kThreads, dim = few.a.dim, rows = shared.map.omega_rows;
+  for (int first = 0; first < rows; first += kAtATime) {
+    const int r = first + threadIdx.x / kThreads;
+    const int own = r < share.count ? r : r - share.count + share.features;
+    const float* omega = shared.constants.omega + (share.first + own) * dim;
+    float of_queries[kRows] = {}, of_keys[kRows] = {};
+#pragma unroll 8
+    for (int i = lane; r < rows && i < dim; i += kThreads) {
+      const float element = omega[i];
+#pragma unroll
+      for (int row = 0; row < kRows; ++row) {
+        if (row >= few.rows) break;
+        if (few.reads()) of_queries[row] += element * shared.queries.x[row * dim + i];
+        if (few.joins()) of_keys[row] += element * shared.keys.x[row * dim + i];
+      }
+    }
+#pragma unroll
+    for (int row = 0; row < kRows; ++row) {
+      for (int distance = kThreads / 2; distance > 0; distance /= 2) {
+        of_queries[row] += __shfl_xor_sync(~0u, of_queries[row], distance);
+        of_keys[row] += __shfl_xor_sync(~0u, of_keys[row], distance);
+      }
+      if (lane > 0 || r >= rows || row >= few.rows) continue;
+      shared.queries.u[row * rows + r] = of_queries[row];
+      shared.keys.u[row * rows + r] = of_keys[row];
+    }
+  }
+}
+
+// Exponents and factors of the share.
+template <int kRows>
+__device__ void FindFewFeatures(const Few& few, FewShared<kRows>& shared) {
+  const auto find = [&](FewSide<kRows>& side, bool of_keys) {
+    FindFeatures(shared.map, shared.constants,
+                 {.first = 0,
+                  .count = few.rows,
+                  .of_keys = of_keys,
+                  .x = side.x,
+                  .u = side.u,
+                  .e = side.e,
+                  .g = shared.map.has_factor ? side.g : nullptr});
+  };
+  if (few.reads()) find(shared.queries, /*of_keys=*/false);
+  if (few.joins()) find(shared.keys, /*of_keys=*/true);
+}
+
+}  // namespace favor::kernels::cuda::general
+
+#endif  // FAVOR_KERNELS_CUDA_LINEAR_FEW_SHARE_CUH_
