@@ -54,13 +54,13 @@ __global__ void __launch_bounds__(kLanes* kWarpsOfBlock) FewRowsKernel(const Few
     for (int u = 0; u < kAtOnce; ++u) {
       if (first + u * step < end) of_b[u].Load(b + first + u * step);
     }
+    // Rows that do not exist are the last one again: their sums are not stored.
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
+      if (first + u * step >= end) break;
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        if (first + u * step < end && r < p.rows)
-          of_a[u][r].Load(p.a + r * p.a_row + first + u * step);
-      }
+      for (int r = 0; r < kRows; ++r)
+        of_a[u][r].Load(p.a + min(r, p.rows - 1) * p.a_row + first + u * step);
     }
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
