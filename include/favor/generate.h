@@ -25,7 +25,7 @@
 
 namespace favor {
 
-// Reads the tokens of one sequence and predicts the next one. It never changes the model's weights:
+// Reads the tokens of a sequence and predicts the next one. It never changes the model's weights:
 // several decoders of one model may be used from several threads at once, each with a Context of
 // its own. If the weights change (by a Trainer, say), the prefix no longer fits them: make a new
 // decoder.
@@ -47,12 +47,21 @@ class Decoder {
   // chunk: the prefix is lost then, and Read and Save throw kInvalidData until Load restores one.
   void Read(std::span<const int32_t> tokens);
 
-  // Logits of the next token, [vocab]; empty before the first Read.
-  std::span<const float> Logits() const;
+  // Logits of the next token of a sequence, [vocab]; empty before the first Read.
+  std::span<const float> Logits(int64_t sequence = 0) const;
   int64_t tokens() const;      // length of the prefix
-  int64_t StateBytes() const;  // size of what is kept of the prefix
+  int64_t StateBytes() const;  // size of what is kept of the prefixes
+  const Context& context() const;
 
   Decoder Clone() const;  // to continue from one prefix in two ways
+
+  // A decoder of several sequences that begin with this prefix and go their own ways, one token of
+  // each at a time: a pass then reads the weights once for all of them. Such a decoder is not read
+  // by Read, and neither forked, saved nor loaded. Throws kInvalidOption if this one is such.
+  Decoder Fork(int64_t sequences) const;
+  int64_t sequences() const;
+  // Appends one token to each sequence; as Read.
+  void ReadEach(std::span<const int32_t> tokens);
 
   // Writes the prefix and the identity of its model to a safetensors file, atomically. Load refuses
   // a damaged file and the file of another model.
@@ -62,6 +71,8 @@ class Decoder {
  private:
   struct Impl;
   explicit Decoder(std::unique_ptr<Impl> impl);
+  Decoder Repeated(int64_t times) const;
+
   std::unique_ptr<Impl> impl_;
 };
 
@@ -103,6 +114,13 @@ std::vector<int32_t> Prompt(const Vocabulary& vocabulary, std::optional<int32_t>
 // the size of its model's.
 Generated Generate(Decoder& decoder, const Vocabulary& vocabulary,
                    const GenerateOptions& options = {});
+
+// Draws `samples` samples at a time that continue one prefix, which stays as it is: their numbers
+// are options.sample, options.sample + 1, …, and each has the draws that Generate gives it. On a
+// GPU, and with exact sums in another order, logits differ by rounding from those of a sample
+// alone. options.each is not called. A sample that has ended is computed until all have.
+std::vector<Generated> GenerateTogether(const Decoder& prefix, const Vocabulary& vocabulary,
+                                        int64_t samples, const GenerateOptions& options = {});
 
 }  // namespace favor
 

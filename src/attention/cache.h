@@ -22,6 +22,11 @@ struct CacheShape {
   DataType type = DataType::kF32;  // of queries, keys and values
   Device device = {};              // where they are
 
+  CacheShape Times(int64_t times) const {  // with more sequences
+    CacheShape more = *this;
+    more.batch *= times;
+    return more;
+  }
   // The causal problem of the new tokens, without the prefix.
   kernels::AttentionProblem Problem(const AttentionInputs& inputs, double scale = 1) const;
 };
@@ -29,7 +34,8 @@ struct CacheShape {
 class Cache {
  public:
   virtual ~Cache() = default;
-  virtual std::unique_ptr<Cache> Clone() const = 0;
+  // Its sequences `times` times, one behind the other, to continue from one prefix in several ways.
+  virtual std::unique_ptr<Cache> Fork(int64_t times) const = 0;
 
   // q [batch, heads, length, dim], k and v [batch, kv_heads, length, ..], out like q: each row
   // attends to the prefix and to rows up to itself; then the rows become part of the prefix.

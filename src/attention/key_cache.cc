@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/repeated.h"
 #include "kernels/attention_checks.h"
 #include "kernels/copy.h"
 
@@ -22,11 +23,11 @@ AnyView HeadsOf(const AnyView& memory, int64_t begin, int64_t count) {
 
 }  // namespace
 
-KeptTokens KeptTokens::Clone() const {
+KeptTokens KeptTokens::Fork(int64_t times) const {
   KeptTokens copy;
   copy.begin_ = begin_;
   copy.end_ = end_;
-  copy.memory_ = memory_.Clone();
+  copy.memory_ = Repeated(memory_, times);
   return copy;
 }
 
@@ -84,10 +85,10 @@ KeyCache::KeyCache(const CacheShape& shape, double scale, Operation attend, int6
       keys_(shape, shape.dim),
       values_(shape, shape.value_dim) {}
 
-std::unique_ptr<Cache> KeyCache::Clone() const {
-  auto copy = std::make_unique<KeyCache>(shape_, scale_, attend_, window_);
-  copy->keys_ = keys_.Clone();
-  copy->values_ = values_.Clone();
+std::unique_ptr<Cache> KeyCache::Fork(int64_t times) const {
+  auto copy = std::make_unique<KeyCache>(shape_.Times(times), scale_, attend_, window_);
+  copy->keys_ = keys_.Fork(times);
+  copy->values_ = values_.Fork(times);
   return copy;
 }
 

@@ -19,7 +19,7 @@ class KeptTokens {
   KeptTokens(const CacheShape& shape, int64_t dim)
       : memory_({shape.batch, 0, shape.kv_heads, dim}, shape.type, shape.device) {}
 
-  KeptTokens Clone() const;
+  KeptTokens Fork(int64_t times) const;
   void Append(const ConstView& rows, const Context& context);  // [batch, heads, length, dim]
   void DropAllBut(int64_t last);
   ConstView AsHeads() const;  // [batch, heads, tokens, dim]
@@ -47,7 +47,7 @@ class KeyCache : public Cache {
   // `attend` runs on the kept keys and values with the new ones behind them. window < 0: none.
   KeyCache(const CacheShape& shape, double scale, Operation attend, int64_t window = -1);
 
-  std::unique_ptr<Cache> Clone() const override;
+  std::unique_ptr<Cache> Fork(int64_t times) const override;
   void Attend(const AttentionInputs& inputs, const ConstView&, View out, TallyEntry* tally,
               const Context& context) override;
   int64_t Bytes() const override { return keys_.Bytes() + values_.Bytes(); }

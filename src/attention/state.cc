@@ -11,6 +11,7 @@
 #include "core/element.h"
 #include "core/error_text.h"
 #include "core/host_copy.h"
+#include "core/repeated.h"
 #include "kernels/attention_checks.h"
 
 namespace favor {
@@ -49,6 +50,20 @@ State State::To(const Device& where) const {
           .begin = begin,
           .end = end,
           .forgets = forgets};
+}
+
+State State::Repeated(int64_t times) const {
+  State all = To(device());
+  if (times == 1) return all;
+  all.batch = batch * times;
+  all.states = kernels::StateTensors(all.Groups(), plan.width(), value_dim).To(device());
+  const kernels::PrefixStates from = states.views(), to = all.states.views();
+  Repeat(from.tokens, to.tokens);
+  Repeat(from.c, to.c);
+  Repeat(from.z, to.z);
+  Repeat(from.s, to.s);
+  Repeat(from.log_decay, to.log_decay);
+  return all;
 }
 
 void State::Continue(const AttentionInputs& inputs, const ConstView& mask,

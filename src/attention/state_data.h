@@ -2,6 +2,8 @@
 #ifndef FAVOR_ATTENTION_STATE_DATA_H_
 #define FAVOR_ATTENTION_STATE_DATA_H_
 
+#include <memory>
+
 #include "core/access.h"
 #include "core/tally.h"
 #include "favor/state.h"
@@ -24,6 +26,7 @@ struct State {
   int64_t Groups() const { return batch * plan.heads(); }
   Device device() const { return states.views().tokens.device(); }
   State To(const Device& where) const;  // a copy
+  State Repeated(int64_t times) const;  // its batch several times
 
   // The problem of a call on this state, with checked arrays: queries, keys and values, or only one
   // side.
@@ -37,6 +40,12 @@ struct State {
   void Continue(const AttentionInputs& inputs, const ConstView& mask, const ConstView& log_decay,
                 const View& out, TallyEntry* tally, const Context& context);
 };
+
+// A copy of a state, its batch several times.
+inline AttentionState RepeatedState(const AttentionState& state, int64_t times) {
+  return internal::Access::Make<AttentionState>(
+      std::make_unique<State>(internal::Inside(state).Repeated(times)));
+}
 
 }  // namespace favor::attention
 

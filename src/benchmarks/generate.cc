@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <span>
 
 #include "core/device.h"
 #include "core/device_graph.h"
@@ -97,17 +98,22 @@ GenerateBench RunGenerateBench(const GenerateBenchOptions& options, const Contex
       progress.Update(decoder.tokens(), fmt::format("prefix {}", length));
     }
     row.read_tokens_per_second = fresh > 0 ? static_cast<double>(fresh) / reading : 0;
-    row.state_bytes = decoder.StateBytes();
+    row.state_bytes = options.batch * decoder.StateBytes();
     CopiedBytes copy(context, bench.weight_bytes + row.state_bytes);
     row.copy_seconds = row.seconds;
     for (int64_t round = 0; round < options.rounds; ++round) {
-      Decoder own = decoder.Clone();
-      for (const int32_t token : Noise(0, options.kUntimedTokens, options.model.vocab))
-        own.Read({&token, 1});
-      const auto tokens = Noise(length, options.tokens, options.model.vocab);
-      const double seconds = LeastSeconds(1, [&] {
-        for (const int32_t token : tokens) own.Read({&token, 1});
-      });
+      Decoder own = decoder.Fork(options.batch);
+      const auto noise = Noise(length, (options.kUntimedTokens + options.tokens) * options.batch,
+                               options.model.vocab);
+      std::span<const int32_t> left = noise;
+      const auto read = [&](int64_t steps) {
+        for (int64_t i = 0; i < steps; ++i) {
+          own.ReadEach(left.first(static_cast<size_t>(options.batch)));
+          left = left.subspan(static_cast<size_t>(options.batch));
+        }
+      };
+      read(options.kUntimedTokens);
+      const double seconds = LeastSeconds(1, [&] { read(options.tokens); });
       row.seconds = std::min(row.seconds, seconds / static_cast<double>(options.tokens));
       for (int i = 0; i < 3; ++i) row.copy_seconds = std::min(row.copy_seconds, copy.Seconds());
     }
@@ -120,21 +126,21 @@ reports::Table GenerateBench::ToTable() const {
   const ModelConfig& m = options.model;
   reports::Table table{
       .title = fmt::format(
-          "Generation, {} attention, {} layers, width {}, {} heads, {}", m.attention, m.layers,
-          m.width, m.heads,
+          "Generation, {} attention, {} layers, width {}, {} heads, batch {}, {}", m.attention,
+          m.layers, m.width, m.heads, options.batch,
           gpu.empty() ? fmt::format("{} threads", threads) : std::string(Name(options.pass_type))),
       .caption = fmt::format(
-          "{}Weights: {:.1f} MB. Each token reads them and the state once: the floor is the time "
-          "of a copy of as many bytes, in this run, and the last column its share of the time per "
-          "token. Shortest of {} times.",
+          "{}Weights: {:.1f} MB. A step, one token of each sequence, reads them and all states "
+          "once: the floor is the time of a copy of as many bytes, in this run, and the last "
+          "column its share of a step. Shortest of {} times.",
           gpu.empty() ? "" : gpu + ". ", static_cast<double>(weight_bytes) / 1e6, options.rounds),
-      .columns = {"prefix", "read tokens/s", "tokens/s", "ms/token", "floor ms", "state MB",
+      .columns = {"prefix", "read tokens/s", "tokens/s", "ms/step", "floor ms", "state MB",
                   "copy GB/s", "of copy"}};
   for (const GenerateMeasurement& row : rows) {
     const auto bytes = static_cast<double>(weight_bytes + row.state_bytes);
     table.rows.push_back(
         {std::to_string(row.prefix), fmt::format("{:.0f}", row.read_tokens_per_second),
-         fmt::format("{:.1f}", 1 / row.seconds), fmt::format("{:.3f}", 1e3 * row.seconds),
+         fmt::format("{:.1f}", TokensPerSecond(row)), fmt::format("{:.3f}", 1e3 * row.seconds),
          fmt::format("{:.3f}", 1e3 * row.copy_seconds),
          fmt::format("{:.3f}", static_cast<double>(row.state_bytes) / 1e6),
          fmt::format("{:.2f}", bytes / row.copy_seconds / 1e9),

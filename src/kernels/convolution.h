@@ -17,7 +17,7 @@ struct ConvolutionArguments {
   ConstView x;  // [batch·length, columns]
   Sequences sequences;
   std::vector<ConstView> weights;  // [taps, some columns], side by side
-  ConstView history{};             // [any, columns], rows before those of the only sequence
+  ConstView history{};             // [batch, any, columns], rows before those of each sequence
   int64_t ahead = 0;
   View y;  // [batch·length, columns]
 };

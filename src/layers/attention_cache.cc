@@ -6,6 +6,7 @@
 #include "attention/kind.h"
 #include "core/device.h"
 #include "core/error_text.h"
+#include "core/repeated.h"
 #include "kernels/last_rows.h"
 
 namespace favor::layers {
@@ -14,34 +15,29 @@ Tail::Tail(int64_t most, std::vector<NamedColumns> parts, DataType type, const D
     : parts_(std::move(parts)) {
   int64_t columns = 0;
   for (const NamedColumns& part : parts_) columns += part.columns;
-  memory_ = Tensor({most, columns}, type, device);
+  memory_ = Tensor({1, most, columns}, type, device);
 }
 
-Tail Tail::Clone() const {
+Tail Tail::Fork(int64_t times) const {
   Tail copy;
   copy.parts_ = parts_;
   copy.rows_ = rows_;
-  copy.memory_ = memory_.Clone();
+  copy.memory_ = Repeated(memory_, times);
   return copy;
 }
 
 void Tail::Append(const Context& context, ConstView rows) {
-  const Shape batch{1, memory_.shape()[0], memory_.shape()[1]};
-  const View kept = memory_;
-  kernels::KeepLastRows(
-      {.rows = rows,
-       .kept = {kept.data(), kept.type(), batch, RowMajorStrides(batch), kept.device()}},
-      context);
-  Advance(rows.size(0));
+  kernels::KeepLastRows({.rows = rows, .kept = memory_}, context);
+  Advance(rows.size(0) / sequences());
 }
 
-void Tail::Advance(int64_t rows) { rows_ = std::min(memory_.shape()[0], rows_ + rows); }
+void Tail::Advance(int64_t rows) { rows_ = std::min(Most(), rows_ + rows); }
 
-int64_t Tail::Bytes() const { return rows_ * memory_.shape()[1] * ItemBytes(memory_.type()); }
+int64_t Tail::Bytes() const { return sequences() * rows_ * Columns() * ItemBytes(memory_.type()); }
 
 void Tail::Store(const std::string& prefix, io::Safetensors& file) const {
   if (rows_ == 0) return;
-  const ConstView existing = rows().Range(0, memory_.shape()[0] - rows_, rows_);
+  const ConstView existing = rows().At(0).Range(0, Most() - rows_, rows_);
   int64_t first = 0;
   for (const auto& [name, columns] : parts_) {
     attention::StoreRows(existing.Range(1, first, columns), prefix + name, {rows_, columns}, file);
@@ -51,10 +47,9 @@ void Tail::Store(const std::string& prefix, io::Safetensors& file) const {
 
 void Tail::Load(const std::string& prefix, const io::Safetensors& file, int64_t tokens,
                 const std::string& who) {
-  const int64_t most = memory_.shape()[0];
-  rows_ = std::min(most, tokens);
+  rows_ = std::min(Most(), tokens);
   Tensor all(memory_.shape(), memory_.type());
-  const View rows = all.view().Range(0, most - rows_, rows_);
+  const View rows = all.view().At(0).Range(0, Most() - rows_, rows_);
   int64_t first = 0;
   for (const auto& [name, columns] : parts_) {
     if (rows_ == 0) break;
@@ -96,13 +91,15 @@ AttentionCache::AttentionCache(const AttentionShape& shape, DataType type, const
   }
 }
 
-AttentionCache::AttentionCache(const AttentionCache& other) : tail_(other.tail_.Clone()) {
-  for (const Part& part : other.parts_)
-    parts_.push_back({part.group, part.cache->Clone(), part.prefix});
+AttentionCache AttentionCache::Fork(int64_t times) const {
+  AttentionCache all(tail_.Fork(times));
+  for (const Part& part : parts_)
+    all.parts_.push_back({part.group, part.cache->Fork(times), part.prefix});
+  return all;
 }
 
 void AttentionCache::Attend(const Context& context, const Rows& rows, TallyEntry* tally, View out) {
-  const int64_t length = rows.q.size(0);
+  const int64_t length = rows.q.size(0) / tail_.sequences();
   for (Part& part : parts_) {
     const HeadGroup& group = part.group;
     part.cache->Attend(

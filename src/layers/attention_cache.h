@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attention/cache.h"
@@ -16,23 +17,25 @@
 
 namespace favor::layers {
 
-// The last rows of a sequence, `most` of them, where and as its layer makes them: zeros in place of
-// those before its beginning.
+// The last rows of sequences of one length, `most` of each, where and as their layer makes them:
+// zeros in place of those before the beginning.
 class Tail {
  public:
   // Files keep each part as a tensor of its own.
   Tail(int64_t most, std::vector<NamedColumns> parts, DataType type = DataType::kF32,
        const Device& device = {});
-  Tail Clone() const;
+  Tail Fork(int64_t times) const;  // as attention::Cache says
 
-  ConstView rows() const { return memory_; }  // [most, columns], in one place for ever
-  // `rows` [any, columns] follow.
+  int64_t sequences() const { return memory_.shape()[0]; }  // 1 at first
+  // [sequences, most, columns], in one place for ever
+  ConstView rows() const { return memory_; }
+  // `rows` [sequences · any, columns] follow.
   void Append(const Context& context, ConstView rows);
-  // So many rows have followed, by work that was recorded in Append.
+  // So many rows of each have followed, by work that was recorded in Append.
   void Advance(int64_t rows);
   int64_t Bytes() const;  // of the rows that exist
 
-  // Names of tensors begin with `prefix`.
+  // Both for one sequence. Names of tensors begin with `prefix`.
   void Store(const std::string& prefix, io::Safetensors& file) const;
   // `tokens` is the length of the sequence, which determines how many rows there must be.
   void Load(const std::string& prefix, const io::Safetensors& file, int64_t tokens,
@@ -40,10 +43,12 @@ class Tail {
 
  private:
   Tail() = default;
+  int64_t Most() const { return memory_.shape()[1]; }
+  int64_t Columns() const { return memory_.shape()[2]; }
 
   std::vector<NamedColumns> parts_;
-  int64_t rows_ = 0;  // those that exist
-  Tensor memory_;     // [most, columns]
+  int64_t rows_ = 0;  // of each sequence, those that exist
+  Tensor memory_;     // [sequences, most, columns]
 };
 
 class AttentionCache {
@@ -54,15 +59,16 @@ class AttentionCache {
                           const Device& device = {});
   AttentionCache(AttentionCache&&) = default;
   AttentionCache& operator=(AttentionCache&&) = default;
-  AttentionCache Clone() const { return AttentionCache(*this); }
+  AttentionCache Fork(int64_t times) const;  // as attention::Cache says
 
   Tail& tail() { return tail_; }  // of what attention reads of queries, keys and values
 
-  // Rows that follow the prefix, after convolution, rotation and projection.
+  // Rows that follow the prefixes, [sequences · length], after convolution, rotation and
+  // projection.
   struct Rows {
-    View q, k, v;                                 // [length, columns]
-    View query_features = {}, key_features = {};  // [length, columns] of groups that are projected
-    ConstView log_decay = {};                     // [1, heads that forget, length]
+    View q, k, v;                                 // [rows, columns]
+    View query_features = {}, key_features = {};  // [rows, columns] of groups that are projected
+    ConstView log_decay = {};                     // [sequences, heads that forget, length]
   };
   // Each row attends to the prefix and to rows up to itself; then the rows become part of the
   // prefix. Unusable rows are counted in the tally, as by attention::Cache.
@@ -81,7 +87,7 @@ class AttentionCache {
             const std::string& who);
 
  private:
-  AttentionCache(const AttentionCache& other);
+  explicit AttentionCache(Tail tail) : tail_(std::move(tail)) {}
 
   struct Part {
     HeadGroup group;

@@ -29,10 +29,10 @@ void Convolution::Forward(const Context& context, const Sequences& sequences, Co
       context);
 }
 
-void Convolution::Continue(const Context& context, ConstView history, ConstView x, View y,
-                           size_t first) const {
+void Convolution::Continue(const Context& context, const Sequences& sequences, ConstView history,
+                           ConstView x, View y, size_t first) const {
   kernels::Convolution({.x = x,
-                        .sequences = {.batch = 1, .length = x.size(0), .mask = {}},
+                        .sequences = sequences,
                         .weights = WeightsFrom(first),
                         .history = history,
                         .ahead = ahead_,

@@ -26,9 +26,9 @@ class Convolution {
   // x and y [rows, columns of all parts from part `first` on].
   void Forward(const Context& context, const Sequences& sequences, ConstView x, View y,
                size_t first = 0) const;
-  // Forward for the rows of one sequence that follow those of `history`; of a decoder.
-  void Continue(const Context& context, ConstView history, ConstView x, View y,
-                size_t first = 0) const;
+  // Forward for rows that follow those of `history`, [batch, any, columns]; of a decoder.
+  void Continue(const Context& context, const Sequences& sequences, ConstView history, ConstView x,
+                View y, size_t first = 0) const;
   // Adds to the gradients of w; grad_x must not overlap grad_y.
   void Backward(const Context& context, const Sequences& sequences, ConstView x, ConstView grad_y,
                 View grad_x, size_t first = 0);

@@ -41,7 +41,7 @@ void MultiHeadAttention::Project(const Context& context, const Rows& rows, Const
   if (rows.cache == nullptr)
     return convolution_->Forward(context, rows.sequences, projected, to, FirstPart());
   Tail& tail = rows.cache->tail();
-  convolution_->Continue(context, tail.rows(), projected, to, FirstPart());
+  convolution_->Continue(context, rows.sequences, tail.rows(), projected, to, FirstPart());
   tail.Append(context, projected);
 }
 

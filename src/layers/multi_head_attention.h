@@ -63,8 +63,8 @@ class MultiHeadAttention {
     Sequences sequences;
     const WaveTable* rotary = nullptr;  // angles for one head dim, which all groups then share
     FirstRow first{};                   // row of the first tokens among the angles
-    // If given, the rows (one sequence, without a mask) follow the cache's prefix, attend to it
-    // too, and become part of it. No gradients.
+    // If given, the rows (its sequences, without a mask) follow the cache's prefixes, attend to
+    // them too, and become part of them. No gradients.
     AttentionCache* cache = nullptr;
   };
 

@@ -1,4 +1,4 @@
-// A prefix that grows, and its file: a safetensors file with the metadata
+// Prefixes that grow, and their file: a safetensors file with the metadata
 //   format "favor.context", version "3", model (a hash of config and weights), tokens
 // and the tensors of each layer's cache and the logits of the next token.
 #include <algorithm>
@@ -28,6 +28,7 @@ constexpr const char* kLogits = "logits";
 // Tokens of a prompt that are read at a time: enough rows for efficient products, few enough that
 // their activations stay small.
 constexpr size_t kChunk = 512;
+constexpr int64_t kMostSequences = 65536;
 
 std::string LayerName(size_t layer) { return fmt::format("layers.{}", layer); }
 
@@ -59,7 +60,7 @@ struct Decoder::Impl {
   Impl(const models::Network& decoded, const Context& decoder_context, models::Cache prefix)
       : network(decoded),
         context(decoder_context),
-        tally(context, network.TallyEntries(), network.config().vocab),
+        tally(context, network.TallyEntries(), network.config().vocab * prefix.sequences),
         cache(std::move(prefix)),
         buffers(network.MakeBuffers()) {
     network.CheckContext(context);
@@ -73,23 +74,46 @@ struct Decoder::Impl {
   std::vector<float> logits;
   models::RecordedWork step;  // the pass over one more token, which finds everything in its place
 
-  // Queues a pass over tokens that follow.
-  void Continue(std::span<const int32_t> tokens) {
-    const layers::Pass pass{.context = context, .tally = &tally};
-    if (tokens.size() > 1) {
-      step.Drop();  // the pass may use other memory
-      tally.Clear();
-      return network.Continue(tokens, pass, cache, buffers);
+  // Throws if so many tokens, besides those of the prefix, are more than learned positions.
+  void CheckRoom(int64_t more) const {
+    const ModelConfig& config = network.config();
+    if (config.positions == Positions::kLearned && more > config.max_length - cache.tokens) {
+      Throw(ErrorCode::kInvalidOption, "decoder",
+            "given {} tokens after {}, expected at most {} in all: learned positions end there "
+            "(rotary and sinusoidal ones do not)",
+            more, cache.tokens, config.max_length);
     }
-    network.SendStep(tokens[0], context, cache, buffers);
+  }
+
+  // Queue passes: over tokens that follow, and over one more token of each sequence.
+  void QueuePiece(std::span<const int32_t> tokens) {
+    step.Drop();  // the pass may use other memory
+    tally.Clear();
+    network.Continue(tokens, {.context = context, .tally = &tally}, cache, buffers);
+  }
+  void QueueStep(std::span<const int32_t> tokens) {
+    network.SendStep(tokens, context, cache, buffers);
     const auto work = [&] {
       tally.Clear();
-      network.Step(pass, cache, buffers);
+      network.Step({.context = context, .tally = &tally}, cache, buffers);
     };
     if (!cache.StaysInPlace()) return work();
     if (!step.Run(context, work)) cache.Advance(1);
   }
+  // Waits for a pass over `count` tokens of each sequence.
+  void Finish(int64_t count) {
+    std::vector<float> read(static_cast<size_t>(network.config().vocab * cache.sequences));
+    network.Read(tally, read);  // throws if some layer could not read the tokens
+    cache.whole = true;
+    cache.tokens += count;
+    logits = std::move(read);
+  }
 
+  void CheckOne(std::string_view call) const {
+    if (cache.sequences == 1) return;
+    Throw(ErrorCode::kInvalidOption, "decoder", "{}: given a decoder of {} sequences, expected one",
+          call, cache.sequences);
+  }
   void CheckWhole() const {
     if (cache.whole) return;
     Throw(ErrorCode::kInvalidData, "decoder",
@@ -106,37 +130,64 @@ Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 
 void Decoder::Read(std::span<const int32_t> tokens) {
+  impl_->CheckOne("read");
   impl_->CheckWhole();
-  const ModelConfig& config = impl_->network.config();
-  if (config.positions == Positions::kLearned &&
-      std::ssize(tokens) > config.max_length - this->tokens()) {
-    Throw(ErrorCode::kInvalidOption, "decoder",
-          "given {} tokens after {}, expected at most {} in all: learned positions end there "
-          "(rotary and sinusoidal ones do not)",
-          tokens.size(), this->tokens(), config.max_length);
-  }
-  for (; !tokens.empty(); tokens = tokens.subspan(std::min(kChunk, tokens.size()))) {
-    const std::span<const int32_t> chunk = tokens.first(std::min(kChunk, tokens.size()));
-    impl_->Continue(chunk);
-    std::vector<float> logits(static_cast<size_t>(config.vocab));
-    impl_->network.Read(impl_->tally, logits);  // throws if some layer could not read the chunk
-    impl_->cache.whole = true;
-    impl_->cache.tokens += std::ssize(chunk);
-    impl_->logits = std::move(logits);
+  impl_->CheckRoom(std::ssize(tokens));
+  while (!tokens.empty()) {
+    const std::span<const int32_t> piece = tokens.first(std::min(kChunk, tokens.size()));
+    tokens = tokens.subspan(piece.size());
+    if (piece.size() > 1) {
+      impl_->QueuePiece(piece);
+    } else {
+      impl_->QueueStep(piece);
+    }
+    impl_->Finish(std::ssize(piece));
   }
 }
 
-std::span<const float> Decoder::Logits() const { return impl_->logits; }
+void Decoder::ReadEach(std::span<const int32_t> tokens) {
+  if (std::ssize(tokens) != sequences())
+    Throw(ErrorCode::kInvalidOption, "decoder", "given {} tokens for {} sequences", tokens.size(),
+          sequences());
+  impl_->CheckWhole();
+  impl_->CheckRoom(1);
+  impl_->QueueStep(tokens);
+  impl_->Finish(1);
+}
+
+std::span<const float> Decoder::Logits(int64_t sequence) const {
+  if (sequence < 0 || sequence >= sequences())
+    Throw(ErrorCode::kInvalidOption, "decoder", "given sequence {}, expected 0 to {}", sequence,
+          sequences() - 1);
+  const std::span<const float> all = impl_->logits;
+  const size_t count = all.size() / static_cast<size_t>(sequences());
+  return all.subspan(static_cast<size_t>(sequence) * count, count);
+}
+
+const Context& Decoder::context() const { return impl_->context; }
+int64_t Decoder::sequences() const { return impl_->cache.sequences; }
 int64_t Decoder::tokens() const { return impl_->cache.tokens; }
 int64_t Decoder::StateBytes() const { return impl_->cache.Bytes(); }
 
-Decoder Decoder::Clone() const {
-  auto copy = std::make_unique<Impl>(impl_->network, impl_->context, impl_->cache.Clone());
-  copy->logits = impl_->logits;
+Decoder Decoder::Fork(int64_t sequences) const {
+  impl_->CheckOne("fork");
+  if (sequences < 1 || sequences > kMostSequences)
+    Throw(ErrorCode::kInvalidOption, "decoder", "given a fork to {} sequences, expected 1 to {}",
+          sequences, kMostSequences);
+  return Repeated(sequences);
+}
+
+Decoder Decoder::Clone() const { return Repeated(1); }
+
+Decoder Decoder::Repeated(int64_t times) const {
+  auto copy = std::make_unique<Impl>(impl_->network, impl_->context, impl_->cache.Fork(times));
+  for (int64_t i = 0; i < times; ++i)
+    copy->logits.insert(copy->logits.end(), impl_->logits.begin(), impl_->logits.end());
   return Decoder(std::move(copy));
 }
 
 void Decoder::Save(const std::string& path) const {
+  impl_->CheckOne("save");
   impl_->CheckWhole();
   io::Safetensors file;
   file.metadata = {{"format", kFormat},
@@ -153,6 +204,7 @@ void Decoder::Save(const std::string& path) const {
 }
 
 void Decoder::Load(const std::string& path) {
+  impl_->CheckOne("load");
   const std::string bytes = io::ReadRegularFile(path);
   const io::Safetensors file = io::ParseSafetensors(std::as_bytes(std::span(bytes)), path);
   const auto fail = [&](const std::string& what) {

@@ -268,8 +268,8 @@ void Network::PrepareToContinue(const Batch& batch, const Context& context, Cach
 
 View Network::LogitsOf(const Tally& tally) const {
   const View floats = tally.Floats();
-  const Shape row{1, config_.vocab};
-  return {floats.data(), floats.type(), row, RowMajorStrides(row), floats.device()};
+  const Shape rows{floats.size(0) / config_.vocab, config_.vocab};
+  return {floats.data(), floats.type(), rows, RowMajorStrides(rows), floats.device()};
 }
 
 void Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Cache& cache,
@@ -281,9 +281,10 @@ void Network::Continue(std::span<const int32_t> tokens, const layers::Pass& pass
   ForwardLast(pass.context, hidden.Range(0, length - 1, 1), LogitsOf(*pass.tally));
 }
 
-void Network::SendStep(int32_t token, const Context& context, Cache& cache,
+void Network::SendStep(std::span<const int32_t> tokens, const Context& context, Cache& cache,
                        PassBuffers& buffers) const {
-  const Batch batch{.batch = 1, .length = 1, .tokens = {token}};
+  const Batch batch{
+      .batch = cache.sequences, .length = 1, .tokens = {tokens.begin(), tokens.end()}};
   PrepareToContinue(batch, context, cache, buffers);
   body_.SendStep(context, batch.tokens, cache.tokens, buffers.activations);
 }

@@ -96,15 +96,17 @@ class Network {
   void EvaluateAndBackward(const Batch& batch, const layers::Pass& pass, double grad_scale,
                            PassBuffers& buffers);
 
-  // MakeCache makes a cache with an empty prefix; Continue appends tokens to it and leaves the
+  // MakeCache makes a cache with an empty prefix; Continue appends tokens to one and leaves the
   // logits of the next token, f32 [vocab], in the floats of the tally. Continue leaves `whole`
   // false: the caller reads the tally, adds the tokens to `tokens` and sets `whole`. Both throw
   // kInvalidOption if the model does not predict the next token.
   Cache MakeCache() const;
   void Continue(std::span<const int32_t> tokens, const layers::Pass& pass, Cache& cache,
                 PassBuffers& buffers) const;
-  // Continue for one token, in two parts, as Transformer::SendStep says.
-  void SendStep(int32_t token, const Context& context, Cache& cache, PassBuffers& buffers) const;
+  // Continue for one token of each sequence, in two parts, as Transformer::SendStep says. Logits
+  // are [sequences, vocab].
+  void SendStep(std::span<const int32_t> tokens, const Context& context, Cache& cache,
+                PassBuffers& buffers) const;
   void Step(const layers::Pass& pass, Cache& cache, PassBuffers& buffers) const;
 
   // Throws kInvalidOption unless passes may run in the context.
@@ -154,7 +156,7 @@ class Network {
   // Checks a batch that follows a prefix.
   void PrepareToContinue(const Batch& batch, const Context& context, Cache& cache,
                          PassBuffers& buffers) const;
-  View LogitsOf(const Tally& tally) const;  // [1, vocab] of its floats
+  View LogitsOf(const Tally& tally) const;  // [sequences, vocab], its floats
   void PrepareToEvaluate(const Batch& batch, const layers::Pass& pass, PassBuffers& buffers) const;
 
   uint64_t redraw_ = 0;

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/error_text.h"
+#include "core/parallel.h"
 #include "favor/generate.h"
 #include "favor/random.h"
 
@@ -86,32 +87,82 @@ std::vector<int32_t> Prompt(const Vocabulary& vocabulary, std::optional<int32_t>
   return tokens;
 }
 
-Generated Generate(Decoder& decoder, const Vocabulary& vocabulary, const GenerateOptions& options) {
-  if (options.tokens > 0 && decoder.Logits().empty())
-    Throw(ErrorCode::kInvalidOption, "generate",
-          "nothing has been read, expected a prompt (Decoder::Read)");
-  if (options.tokens > 0 && std::ssize(decoder.Logits()) != vocabulary.size())
-    Throw(ErrorCode::kInvalidOption, "generate", "given a vocabulary of {} tokens, expected {}",
-          vocabulary.size(), decoder.Logits().size());
-  SamplingOptions sampling = options.sampling;
-  const std::optional<int32_t> end = vocabulary.special().end;
-  std::vector<int32_t> never(sampling.never.begin(), sampling.never.end());
-  for (int64_t token = vocabulary.ordinary(); token < vocabulary.size(); ++token) {
-    if (token != end) never.push_back(static_cast<int32_t>(token));
+namespace {
+
+// How the tokens of samples are chosen.
+class Chooser {
+ public:
+  // Throws unless the decoder can continue with tokens of the vocabulary.
+  Chooser(const Decoder& decoder, const Vocabulary& vocabulary, const GenerateOptions& options)
+      : sampling_(options.sampling),
+        never_(sampling_.never.begin(), sampling_.never.end()),
+        end_(vocabulary.special().end) {
+    if (options.tokens > 0 && decoder.Logits().empty())
+      Throw(ErrorCode::kInvalidOption, "generate",
+            "nothing has been read, expected a prompt (Decoder::Read)");
+    if (options.tokens > 0 && std::ssize(decoder.Logits()) != vocabulary.size())
+      Throw(ErrorCode::kInvalidOption, "generate", "given a vocabulary of {} tokens, expected {}",
+            vocabulary.size(), decoder.Logits().size());
+    for (int64_t token = vocabulary.ordinary(); token < vocabulary.size(); ++token) {
+      if (token != end_) never_.push_back(static_cast<int32_t>(token));
+    }
+    sampling_.never = never_;
   }
-  sampling.never = never;
-  constexpr int kSampleShift = 40;  // the draws of one sample never reach those of the next
+  Chooser(const Chooser&) = delete;
+  Chooser& operator=(const Chooser&) = delete;
+
+  // Token `index` of a sample.
+  int32_t Choose(std::span<const float> logits, uint64_t sample, int64_t index) const {
+    constexpr int kSampleShift = 40;  // the draws of one sample never reach those of the next
+    return Sample(logits, sampling_, (sample << kSampleShift) + static_cast<uint64_t>(index));
+  }
+  bool Ends(int32_t token) const { return token == end_; }
+
+ private:
+  SamplingOptions sampling_;
+  std::vector<int32_t> never_;
+  std::optional<int32_t> end_;
+};
+
+}  // namespace
+
+Generated Generate(Decoder& decoder, const Vocabulary& vocabulary, const GenerateOptions& options) {
+  const Chooser chooser(decoder, vocabulary, options);
   Generated generated;
   for (int64_t i = 0; i < options.tokens; ++i) {
-    const int32_t token = Sample(decoder.Logits(), sampling,
-                                 (options.sample << kSampleShift) + static_cast<uint64_t>(i));
-    generated.ended = token == end;
+    const int32_t token = chooser.Choose(decoder.Logits(), options.sample, i);
+    generated.ended = chooser.Ends(token);
     if (generated.ended) break;
     generated.tokens.push_back(token);
     if (options.each) options.each(token);
     if (i + 1 < options.tokens) decoder.Read({&token, 1});
   }
   return generated;
+}
+
+std::vector<Generated> GenerateTogether(const Decoder& prefix, const Vocabulary& vocabulary,
+                                        int64_t samples, const GenerateOptions& options) {
+  const Chooser chooser(prefix, vocabulary, options);
+  Decoder decoder = prefix.Fork(samples);
+  std::vector<Generated> all(static_cast<size_t>(samples));
+  std::vector<int32_t> next(all.size());  // a sample that has ended reads its end again
+  for (int64_t i = 0; i < options.tokens; ++i) {
+    ParallelFor(decoder.context(), samples, [&](int64_t sequence) {
+      const auto at = static_cast<size_t>(sequence);
+      if (!all[at].ended)
+        next[at] = chooser.Choose(decoder.Logits(sequence),
+                                  options.sample + static_cast<uint64_t>(sequence), i);
+    });
+    bool all_ended = true;
+    for (size_t at = 0; at < all.size(); ++at) {
+      all[at].ended = chooser.Ends(next[at]);
+      if (!all[at].ended) all[at].tokens.push_back(next[at]);
+      all_ended = all_ended && all[at].ended;
+    }
+    if (all_ended) break;
+    if (i + 1 < options.tokens) decoder.ReadEach(next);
+  }
+  return all;
 }
 
 }  // namespace favor

@@ -23,10 +23,11 @@ layers::EmbeddingOptions EmbeddingOptionsOf(const ModelConfig& config) {
 
 }  // namespace
 
-Cache Cache::Clone() const {
-  Cache copy{.tokens = tokens, .layers = {}, .kept = kept, .whole = whole};
-  for (const layers::AttentionCache& layer : layers) copy.layers.push_back(layer.Clone());
-  return copy;
+Cache Cache::Fork(int64_t times) const {
+  Cache all{
+      .sequences = sequences * times, .tokens = tokens, .layers = {}, .kept = kept, .whole = whole};
+  for (const layers::AttentionCache& layer : layers) all.layers.push_back(layer.Fork(times));
+  return all;
 }
 
 int64_t Cache::Bytes() const {

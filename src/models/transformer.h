@@ -16,14 +16,14 @@
 
 namespace favor::models {
 
-// What each layer keeps of the prefix that a decoder has read.
+// What each layer keeps of the prefixes, of one length, that a decoder has read.
 struct Cache {
-  int64_t tokens = 0;
+  int64_t sequences = 1, tokens = 0;
   std::vector<layers::AttentionCache> layers;
   std::vector<layers::FeedForward::Kept> kept;  // of each layer; made from the weights, not stored
   bool whole = true;  // false: a pass failed after some layers had read its tokens
 
-  Cache Clone() const;
+  Cache Fork(int64_t times) const;  // its sequences several times
   int64_t Bytes() const;
   // As layers::AttentionCache says; for all layers.
   bool StaysInPlace() const;
@@ -76,11 +76,11 @@ class Transformer {
   void Reserve(layers::Arena& arena, const Shape& shape, Activations& a) const;
   int64_t TraceBytes(const Shape& shape) const;
 
-  // Returns the rows of the last norm, [tokens, width]. With a cache, the batch is one sequence
-  // that follows the cache's prefix and becomes part of it.
+  // Returns the rows of the last norm, [tokens, width]. With a cache, the batch follows the
+  // prefix of its only sequence and becomes part of it.
   ConstView Forward(const layers::Pass& pass, const Batch& batch, Activations& a,
                     Cache* cache = nullptr) const;
-  // One token of each sequence behind a prefix of `position` tokens, in two parts. Send sends what
+  // One token of each sequence of a cache, behind `position` others, in two parts. Send sends what
   // a pass needs of the host; what Forward queues depends on addresses alone, so that it may be
   // recorded and run again after another Send.
   void SendStep(const Context& context, std::span<const int32_t> tokens, int64_t position,

@@ -43,7 +43,7 @@ TEST_P(KeptRows, GrowAndAreCloned) {
   Expect(kept, 0, 0);
   int64_t end = 0;
   for (const int64_t count : {1, 1, 1, 7, 1, 20, 2, 1, 1}) {
-    attention::KeptTokens copy = kept.Clone();
+    attention::KeptTokens copy = kept.Fork(1);
     kept.Append(Rows(end, count), context_);
     Expect(copy, 0, end);
     copy.Append(Rows(end, count), context_);

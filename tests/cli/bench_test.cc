@@ -143,6 +143,13 @@ TEST_F(BenchCommand, TimesGeneration) {
             10 * exact["rows"][0]["state_bytes"].get<int64_t>());
   EXPECT_EQ(json["precision"], "f32");
   EXPECT_TRUE(json["gpu"].is_null());
+  ASSERT_EQ(run({"--json", dir_ / "b.json", "--batch", "3"}).status, 0);
+  const auto several = nlohmann::json::parse(std::ifstream(dir_ / "b.json"))["rows"][0];
+  EXPECT_EQ(several["state_bytes"].get<int64_t>(),
+            3 * json["rows"][0]["state_bytes"].get<int64_t>());
+  EXPECT_NEAR(several["tokens_per_second"].get<double>() * several["step_seconds"].get<double>(), 3,
+              1e-9);
+  ExpectError(run({"--batch", "0"}), 2, "--batch");
   ExpectError(run({"--prefixes", "0"}), 2, "--prefixes");
   ExpectError(run({"--precision", "bf16"}), 1,
               "precision: given bf16 on cpu, expected f32; bf16 runs on a GPU");

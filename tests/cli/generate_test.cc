@@ -107,6 +107,24 @@ TEST_F(GenerateCommand, ProteinsComeAsFasta) {
   EXPECT_EQ(RunTool({"inspect", "data", "--data", dir_ / "new.fasta", "--no-baselines"}).status, 0);
 }
 
+// Samples are the same however many are drawn at a time.
+TEST_F(GenerateCommand, DrawsSamplesTogether) {
+  ASSERT_EQ(Train(proteins_, run_, {"--no-report"}).status, 0);
+  const auto generate = [&](const std::string& batch) {
+    return RunTool({"generate", "--model", run_, "--samples", "7", "--tokens", "20", "--prompt",
+                    "mk", "--seed", "5", "--quiet", "--batch", batch});
+  };
+  const ToolResult one = generate("1");
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_EQ(std::ranges::count(one.out, '>'), 7);
+  for (const char* batch : {"2", "4"}) {
+    const ToolResult several = generate(batch);
+    ASSERT_EQ(several.status, 0) << several.err;
+    EXPECT_EQ(several.out, one.out) << batch;
+  }
+  EXPECT_EQ(generate("100").status, 0);
+}
+
 // A kept prefix continues as if it had never been interrupted.
 TEST_F(GenerateCommand, ContextsAreKept) {
   ASSERT_EQ(Train(text_, run_, {"--no-report", "--convolution", "3"}).status, 0);

@@ -135,7 +135,7 @@ void RunAlone(const kernels::MatmulEpilogue& then, const Context& context) {
 TEST_F(CudaMatmul, IsFollowedByAnOperation) {
   const Context cpu;
   for (const Types& types : {kAllTypes[0], kAllTypes[1]}) {
-    for (const Sizes& sizes : {Sizes{65, 33, 130}, {200, 256, 512}}) {
+    for (const Sizes& sizes : {Sizes{65, 33, 130}, {200, 256, 512}, {1, 256, 512}, {5, 33, 128}}) {
       SCOPED_TRACE(Named(sizes, types));
       const Exact exact(sizes, types);
       const Shape shape{sizes.rows, sizes.columns};
@@ -183,7 +183,7 @@ TEST_F(CudaMatmul, IsFollowedByAnOperation) {
 TEST_F(CudaMatmul, GivesTheLibraryWhatLayersMultiply) {
   if (!HasLibrary()) GTEST_SKIP() << "no cuBLASLt on this machine";
   for (const Types& types : kAllTypes) {
-    for (const Sizes& sizes : {Sizes{512, 512, 256}, {256, 258, 512}, {1, 512, 512}}) {
+    for (const Sizes& sizes : {Sizes{512, 512, 256}, {256, 258, 512}, {9, 512, 512}}) {
       const Exact exact(sizes, types);
       for (const Mode mode : {Mode::kStored, Mode::kAdded, Mode::kBiased}) {
         if (mode == Mode::kBiased && types.in != types.out) continue;

@@ -5,7 +5,6 @@
 
 #include "kernels/activation.h"
 #include "kernels/convolution.h"
-#include "kernels/last_rows.h"
 #include "kernels/layer_norm.h"
 #include "tests/kernels/operation_case.h"
 
@@ -167,76 +166,49 @@ void AddConvolution(std::vector<OperationCase>& cases, Rows lie) {
 // Rows that follow others, which lie in columns of a wider array.
 void AddContinuedConvolution(std::vector<OperationCase>& cases) {
   struct Continued {
-    int64_t length, before, columns, taps;
+    int64_t batch, length, before, columns, taps;
   };
-  for (const Continued& one :
-       {Continued{1, 3, 8, 4}, {1, 0, 8, 4}, {2, 1, 5, 4}, {9, 3, 64, 4}, {6, 2, 33, 7}}) {
-    const int64_t length = one.length, before = one.before, columns = one.columns, taps = one.taps;
+  for (const Continued& one : {Continued{1, 1, 3, 8, 4},
+                               {1, 1, 0, 8, 4},
+                               {3, 2, 1, 5, 4},
+                               {1, 9, 3, 64, 4},
+                               {5, 1, 3, 64, 4},
+                               {2, 6, 2, 33, 7}}) {
+    const int64_t batch = one.batch, length = one.length, before = one.before,
+                  columns = one.columns, taps = one.taps;
     for (const int64_t more : {0, 3}) {
       const int64_t stride = columns + more;
       OperationCase c(Named(
           "convolution after " + std::to_string(before) + " rows of " + std::to_string(stride),
-          length, columns));
-      c.Array("x", {length, columns}).Array("weight", {taps, columns});
-      c.Array("history", {std::max<int64_t>(before, 1), stride}).Array("y", {length, columns});
+          batch * length, columns));
+      c.Array("x", {batch * length, columns}).Array("weight", {taps, columns});
+      const int64_t most = std::max<int64_t>(before, 1);
+      c.Array("history", {batch, most, stride}).Array("y", {batch * length, columns});
       c.Output("y", static_cast<double>(taps + 1));
       c.run = [=](OperationRun& r) {
         kernels::Convolution({.x = r["x"],
-                              .sequences = {.batch = 1, .length = length, .mask = {}},
+                              .sequences = {.batch = batch, .length = length, .mask = {}},
                               .weights = {r["weight"]},
-                              .history = r["history"].Range(0, 0, before).Range(1, 0, columns),
+                              .history = r["history"].Range(1, 0, before).Range(2, 0, columns),
                               .y = r["y"]},
                              r.context);
       };
       c.by_hand = [=](Hand& h) {
-        for (int64_t i = 0; i < length * columns; ++i) {
+        for (int64_t i = 0; i < batch * length * columns; ++i) {
           Sum sum;
           for (int64_t tap = 0; tap < taps; ++tap) {
-            const int64_t from = i / columns - tap, column = i % columns;
+            const int64_t sequence = i / columns / length, from = i / columns % length - tap,
+                          column = i % columns;
             if (from < -before) continue;
             sum += h["weight"][At(tap * columns + column)] *
-                   (from < 0 ? h["history"][At((before + from) * stride + column)]
-                             : h["x"][At(from * columns + column)]);
+                   (from < 0 ? h["history"][At((sequence * most + before + from) * stride + column)]
+                             : h["x"][At((sequence * length + from) * columns + column)]);
           }
           h.Put("y", i, sum);
         }
       };
       cases.push_back(c);
     }
-  }
-}
-
-// Fewer rows than are kept, as many, and more; columns of a wider array.
-void AddLastRows(std::vector<OperationCase>& cases) {
-  struct Kept {
-    int64_t batch, length, most, columns, more;
-  };
-  for (const Kept& one : {Kept{1, 1, 3, 8, 0},
-                          {1, 1, 1, 1, 0},
-                          {3, 1, 3, 1536, 8},
-                          {2, 2, 7, 33, 3},
-                          {1, 4, 4, 19, 0},
-                          {5, 9, 6, 64, 24}}) {
-    const int64_t batch = one.batch, length = one.length, most = one.most, columns = one.columns,
-                  stride = columns + one.more;
-    OperationCase c(Named("last " + std::to_string(most) + " of " + std::to_string(length) +
-                              " rows of " + std::to_string(stride),
-                          batch * length, columns));
-    c.Array("x", {batch * length, stride}).Array("kept", {batch, most, columns}).Output("kept", 0);
-    c.run = [=](OperationRun& r) {
-      kernels::KeepLastRows({.rows = r["x"].Range(1, 0, columns), .kept = r["kept"]}, r.context);
-    };
-    c.by_hand = [=](Hand& h) {
-      for (int64_t i = 0; i < batch * most * columns; ++i) {
-        const int64_t sequence = i / (most * columns), column = i % columns;
-        const int64_t row = length - most + i / columns % most;
-        h.Put("kept", i,
-              {row < 0 ? h["kept"][At(i + length * columns)]
-                       : h["x"][At((sequence * length + row) * stride + column)],
-               0});
-      }
-    };
-    cases.push_back(c);
   }
 }
 
@@ -447,7 +419,6 @@ std::vector<OperationCase> LayerCases() {
   std::vector<OperationCase> cases;
   for (const Rows lie : {Rows::kTogether, Rows::kAligned, Rows::kApart}) AddConvolution(cases, lie);
   AddContinuedConvolution(cases);
-  AddLastRows(cases);
   AddLayerNorm(cases);
   AddActivation(cases);
   return cases;

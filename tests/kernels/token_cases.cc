@@ -1,9 +1,10 @@
-// Cases of operations on tokens' rows: embedding, positions, dropout, the mean of a sequence, and
-// decays.
+// Cases of operations on tokens' rows: embedding, positions, dropout, last rows, the mean of a
+// sequence, and decays.
 #include <numbers>
 
 #include "kernels/dropout.h"
 #include "kernels/embedding.h"
+#include "kernels/last_rows.h"
 #include "kernels/log_decay.h"
 #include "kernels/mean_pool.h"
 #include "kernels/positions.h"
@@ -231,6 +232,40 @@ void AddDropout(std::vector<OperationCase>& cases) {
   }
 }
 
+// Fewer rows than are kept, as many, and more; columns of a wider array.
+void AddLastRows(std::vector<OperationCase>& cases) {
+  struct Kept {
+    int64_t batch, length, most, columns, more;
+  };
+  for (const Kept& one : {Kept{1, 1, 3, 8, 0},
+                          {1, 1, 1, 1, 0},
+                          {3, 1, 3, 1536, 8},
+                          {2, 2, 7, 33, 3},
+                          {1, 4, 4, 19, 0},
+                          {5, 9, 6, 64, 24}}) {
+    const int64_t batch = one.batch, length = one.length, most = one.most, columns = one.columns,
+                  stride = columns + one.more;
+    OperationCase c(Named("last " + std::to_string(most) + " of " + std::to_string(length) +
+                              " rows of " + std::to_string(stride),
+                          batch * length, columns));
+    c.Array("x", {batch * length, stride}).Array("kept", {batch, most, columns}).Output("kept", 0);
+    c.run = [=](OperationRun& r) {
+      kernels::KeepLastRows({.rows = r["x"].Range(1, 0, columns), .kept = r["kept"]}, r.context);
+    };
+    c.by_hand = [=](Hand& h) {
+      for (int64_t i = 0; i < batch * most * columns; ++i) {
+        const int64_t sequence = i / (most * columns), column = i % columns;
+        const int64_t row = length - most + i / columns % most;
+        h.Put("kept", i,
+              {row < 0 ? h["kept"][At(i + length * columns)]
+                       : h["x"][At((sequence * length + row) * stride + column)],
+               0});
+      }
+    };
+    cases.push_back(c);
+  }
+}
+
 void AddMeanPool(std::vector<OperationCase>& cases) {
   struct Pooled {
     int64_t batch, length, width;
@@ -355,6 +390,7 @@ std::vector<OperationCase> TokenCases() {
   AddEmbedding(cases);
   AddPositions(cases);
   AddDropout(cases);
+  AddLastRows(cases);
   AddMeanPool(cases);
   AddLogDecay(cases);
   return cases;

@@ -22,7 +22,7 @@ TEST(Tail, KeepsTheLastRows) {
     const Tensor all = rows.To(DataType::kF64);
     // Expects the last rows of the first `read`.
     const auto expect = [&](const ConstView& got, int64_t read) {
-      ASSERT_EQ(got.shape(), (Shape{kMost, kColumns}));
+      ASSERT_EQ(got.shape(), (Shape{1, kMost, kColumns}));
       Tensor numbers(got.shape(), DataType::kF64);
       Copy(got, numbers);
       for (int64_t i = 0; i < kMost * kColumns; ++i) {
@@ -33,7 +33,7 @@ TEST(Tail, KeepsTheLastRows) {
     layers::Tail tail(kMost, parts, type);
     int64_t read = 0;
     for (const int64_t count : {1, 1, 4, 1, 2, 1, 1, 5}) {
-      layers::Tail copy = tail.Clone();
+      layers::Tail copy = tail.Fork(1);
       const void* place = tail.rows().data();
       for (layers::Tail* each : {&tail, &copy})
         each->Append(context, rows.view().Range(0, read, count));
@@ -68,7 +68,7 @@ TEST(Tail, MayHoldNothing) {
   const Tensor rows = RandomTensor({2, 4}, 1, 1);
   for (int i = 0; i < 2; ++i) {
     tail.Append(context, rows);
-    EXPECT_EQ(tail.rows().size(0), 0);
+    EXPECT_EQ(tail.rows().size(1), 0);
     EXPECT_EQ(tail.Bytes(), 0);
   }
 }
@@ -90,7 +90,7 @@ TEST(AttentionCache, RefusesNumbersOutOfRange) {
     };
     EXPECT_EQ(attend(out), 0);
     const int64_t bytes = cache.Bytes();
-    layers::AttentionCache before = cache.Clone();
+    layers::AttentionCache before = cache.Fork(1);
     for (Tensor* bad : {&q, &k, &v}) {
       if (bad != &v && options.attention == "uniform") continue;  // it reads only values
       for (const float value : {NAN, 1e35f}) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <span>
@@ -152,6 +153,68 @@ TEST_F(CudaStep, ClonesRecordTheirOwn) {
     a = copy.Clone();
     copy.Read(std::vector<int32_t>{1});
     ReadAndCompare(a, other, std::vector<int32_t>{4, 3, 2});
+  }
+}
+
+std::vector<int32_t> TokensOfStep(int64_t step, int64_t sequences) {
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < sequences; ++i)
+    tokens.push_back(static_cast<int32_t>((7 * step + (step % 3) * i + 3 * i) % 23));
+  return tokens;
+}
+
+// Sequences together: bits of passes that are not recorded, and within rounding what each of them
+// gives alone.
+TEST_F(CudaStep, SequencesGiveWhatTheyGiveAlone) {
+  for (const ModelConfig& config : Configs()) {
+    for (const int64_t sequences : {2, 7}) {
+      SCOPED_TRACE(NameOf(config));
+      const Model model(config, 3, {kGpu, DataType::kF32});
+      Decoder prefix(model, *recorded_), other(model, *direct_);
+      prefix.Read(Tokens(9, 23));
+      other.Read(Tokens(9, 23));
+      Decoder a = prefix.Fork(sequences), b = other.Fork(sequences);
+      ExpectEqual(a, b);
+      std::vector<Decoder> alone;
+      for (int64_t i = 0; i < sequences; ++i) alone.push_back(prefix.Clone());
+      for (int64_t step = 0; step < 70; ++step) {
+        const std::vector<int32_t> tokens = TokensOfStep(step, sequences);
+        a.ReadEach(tokens);
+        b.ReadEach(tokens);
+        for (int64_t i = 0; i < sequences; ++i) {
+          const auto at = static_cast<size_t>(i);
+          alone[at].Read({&tokens[at], 1});
+          ASSERT_TRUE(std::ranges::equal(a.Logits(i), b.Logits(i))) << step;
+          for (size_t j = 0; j < 23; ++j)
+            ASSERT_NEAR(a.Logits(i)[j], alone[at].Logits()[j], 5e-4) << step << " of " << i;
+        }
+      }
+      EXPECT_EQ(a.StateBytes(), sequences * alone[0].StateBytes());
+    }
+  }
+}
+
+TEST_F(CudaStep, SequencesInBf16AreNear) {
+  const Context cpu({.threads = 2});
+  for (const ModelConfig& config : Configs()) {
+    SCOPED_TRACE(NameOf(config));
+    const Model here(config, 3), there(config, 3, {kGpu, DataType::kBF16});
+    Decoder want(here, cpu), have(there, *recorded_);
+    want.Read(Tokens(9, 23));
+    have.Read(Tokens(9, 23));
+    Decoder a = want.Fork(3), b = have.Fork(3);
+    for (int64_t step = 0; step < 20; ++step) {
+      a.ReadEach(TokensOfStep(step, 3));
+      b.ReadEach(TokensOfStep(step, 3));
+      for (int64_t i = 0; i < 3; ++i) {
+        double difference = 0, size = 0;
+        for (size_t j = 0; j < 23; ++j) {
+          difference += std::pow(a.Logits(i)[j] - b.Logits(i)[j], 2);
+          size += std::pow(a.Logits(i)[j], 2);
+        }
+        ASSERT_LE(std::sqrt(difference / size), 3e-2) << step << " of " << i;
+      }
+    }
   }
 }
 

@@ -70,6 +70,37 @@ TEST(Generate, EndsWithTheRecordAndNeverDrawsSpecialTokens) {
   EXPECT_EQ(seen.size(), 20u) << "samples of one seed differ";
 }
 
+// Samples of one prefix at a time are those that are drawn one after another; some end early.
+TEST(Generate, SamplesTogetherAreThoseAlone) {
+  const Context context({.threads = 2});
+  for (const char* attention : {"linear", "exact"}) {
+    ModelConfig config = DecoderConfig();
+    config.attention = attention;
+    config.convolution = 3;
+    const Model model(config, 5);
+    Decoder decoder(model, context);
+    decoder.Read(std::vector<int32_t>{19, 3});
+    GenerateOptions options{.sampling = {.temperature = 2}, .tokens = 15, .sample = 3};
+    const std::vector<Generated> together = GenerateTogether(decoder, Letters(), 4, options);
+    ASSERT_EQ(together.size(), 4u);
+    EXPECT_EQ(decoder.tokens(), 2);
+    for (const Generated& generated : together) {
+      Decoder own = decoder.Clone();
+      const Generated alone = Generate(own, Letters(), options);
+      EXPECT_EQ(generated.tokens, alone.tokens) << attention << " " << options.sample;
+      EXPECT_EQ(generated.ended, alone.ended);
+      ++options.sample;
+    }
+    const auto ended = std::ranges::count(together, true, &Generated::ended);
+    EXPECT_TRUE(ended > 0 && ended < 4) << ended << " ended, the case should have both kinds";
+    options.tokens = 0;
+    EXPECT_TRUE(GenerateTogether(decoder, Letters(), 2, options)[1].tokens.empty());
+  }
+  const Model model(DecoderConfig(), 5);
+  const Decoder empty(model, context);
+  EXPECT_THROW(GenerateTogether(empty, Letters(), 2, {.tokens = 1}), Error);
+}
+
 TEST(Sample, FollowsTheSoftmax) {
   const std::vector<float> logits = {0.0f, 1.0f, -1.0f, 2.0f};
   constexpr int kDraws = 40000;

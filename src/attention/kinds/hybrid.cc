@@ -37,10 +37,11 @@ class HybridCache : public Cache {
         values_(shape, shape.value_dim),
         far_(std::move(far)) {}
 
-  std::unique_ptr<Cache> Clone() const override {
-    auto copy = std::make_unique<HybridCache>(shape_, window_, far_.Clone());
-    copy->keys_ = keys_.Clone();
-    copy->values_ = values_.Clone();
+  std::unique_ptr<Cache> Fork(int64_t times) const override {
+    auto copy =
+        std::make_unique<HybridCache>(shape_.Times(times), window_, RepeatedState(far_, times));
+    copy->keys_ = keys_.Fork(times);
+    copy->values_ = values_.Fork(times);
     return copy;
   }
 

@@ -12,7 +12,9 @@ class NoCache : public Cache {
  public:
   explicit NoCache(const CacheShape& shape) : shape_(shape) {}
 
-  std::unique_ptr<Cache> Clone() const override { return std::make_unique<NoCache>(shape_); }
+  std::unique_ptr<Cache> Fork(int64_t times) const override {
+    return std::make_unique<NoCache>(shape_.Times(times));
+  }
   void Attend(const AttentionInputs& inputs, const ConstView&, View out, TallyEntry* tally,
               const Context& context) override {
     kernels::AttentionProblem problem = shape_.Problem(inputs);

@@ -17,8 +17,8 @@ class LinearCache : public Cache {
  public:
   explicit LinearCache(AttentionState state) : state_(std::move(state)) {}
 
-  std::unique_ptr<Cache> Clone() const override {
-    return std::make_unique<LinearCache>(state_.Clone());
+  std::unique_ptr<Cache> Fork(int64_t times) const override {
+    return std::make_unique<LinearCache>(RepeatedState(state_, times));
   }
   void Attend(const AttentionInputs& inputs, const ConstView& log_decay, View out,
               TallyEntry* tally, const Context& context) override {

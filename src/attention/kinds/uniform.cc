@@ -15,7 +15,12 @@ class SumCache : public Cache {
       : shape_(shape),
         sums_(static_cast<size_t>(shape.batch * shape.kv_heads * shape.value_dim), 0.0) {}
 
-  std::unique_ptr<Cache> Clone() const override { return std::make_unique<SumCache>(*this); }
+  std::unique_ptr<Cache> Fork(int64_t times) const override {
+    auto copy = std::make_unique<SumCache>(shape_.Times(times));
+    copy->tokens_ = tokens_;
+    for (size_t i = 0; i < copy->sums_.size(); ++i) copy->sums_[i] = sums_[i % sums_.size()];
+    return copy;
+  }
 
   void Attend(const AttentionInputs& inputs, const ConstView&, View out, TallyEntry* tally,
               const Context&) override {

@@ -26,13 +26,13 @@ namespace {
 struct Arguments {
   std::string model, prompt_file, save_state, load_state, png;
   std::optional<std::string> prompt;
-  int64_t tokens = -1, samples = 1;  // -1: the default
+  int64_t tokens = -1, samples = 1, batch = 0;  // -1, 0: the default
   ContextArguments run;
   SamplingOptions sampling;
   bool json = false, quiet = false;
 };
 
-constexpr int64_t kUsualTokens = 256;
+constexpr int64_t kUsualTokens = 256, kUsualBatchOnGpu = 64;
 
 std::string PromptText(const Arguments& a, const Vocabulary& vocabulary) {
   if (a.prompt_file.empty()) return a.prompt.value_or("");
@@ -127,6 +127,12 @@ int64_t TokensOfPicture(const Arguments& a, const PictureFiles& pictures, size_t
   return left;
 }
 
+// Samples that are drawn at a time.
+int64_t TogetherOf(const Arguments& a, const Context& context) {
+  const int64_t usual = context.device().type == DeviceType::kCuda ? kUsualBatchOnGpu : 1;
+  return std::min(a.samples, a.batch > 0 ? a.batch : usual);
+}
+
 void Run(const Arguments& a) {
   CheckArguments(a);
   const Context context = a.run.Make();
@@ -166,21 +172,31 @@ void Run(const Arguments& a) {
   int64_t drawn = 0;
   bool cut = false;  // some sample ended where learned positions end
   Json samples = Json::array();
+  GenerateOptions options{.sampling = a.sampling, .tokens = most};
+  options.sampling.seed = context.seed();
+  options.sampling.never = run.unseen;
+  const int64_t together = TogetherOf(a, context);
+  std::vector<Generated> ready;  // the samples from `number` on, if several are drawn together
   for (int64_t number = 0; number < a.samples; ++number) {
-    Decoder own = decoder.Clone();
+    options.sample = static_cast<uint64_t>(number);
+    const auto place = static_cast<size_t>(number % together);
+    if (together > 1 && place == 0)
+      ready =
+          GenerateTogether(decoder, vocabulary, std::min(together, a.samples - number), options);
     if (text && records)
       WriteOut(fmt::format(">sample{}\n{}", number + 1, vocabulary.Decode(prompt)));
     StreamedText streamed(vocabulary);
-    SamplingOptions sampling = a.sampling;
-    sampling.seed = context.seed();
-    sampling.never = run.unseen;
-    const Generated sampled = Generate(own, vocabulary,
-                                       {.sampling = sampling,
-                                        .tokens = most,
-                                        .sample = static_cast<uint64_t>(number),
-                                        .each = [&](int32_t token) {
-                                          if (text) streamed.Add(token);
-                                        }});
+    options.each = [&](int32_t token) {
+      if (text) streamed.Add(token);
+    };
+    Generated sampled;
+    if (together > 1) {
+      sampled = std::move(ready[place]);
+      std::ranges::for_each(sampled.tokens, options.each);
+    } else {
+      Decoder own = decoder.Clone();
+      sampled = Generate(own, vocabulary, options);
+    }
     drawn += static_cast<int64_t>(sampled.tokens.size());
     cut = cut || (!sampled.ended && most < wanted && vocabulary.name() != "pixels");
     if (pictures) {
@@ -239,7 +255,12 @@ void Declare(Options& options, Arguments& a) {
       .Integer("--tokens", {0, int64_t{1} << 32}, a.tokens,
                "Tokens at most; records end by themselves")
       .Default(fmt::format("{}; with --png a whole picture", kUsualTokens));
-  options.Integer("--samples", {1, 1 << 20}, a.samples, "Continuations, one after another");
+  options.Integer("--samples", {1, 1 << 20}, a.samples, "Continuations of the prompt");
+  options
+      .Integer("--batch", {1, 4096}, a.batch,
+               "Samples that are drawn at a time: each pass reads the weights once for all of them")
+      .Default(
+          fmt::format("1, so that text appears as it is drawn; on a GPU {}", kUsualBatchOnGpu));
   options.Number("--temperature", a.sampling.temperature,
                  "Logits are divided by it; 0: always the likeliest token");
   options.Integer("--top-k", {0, 1 << 30}, a.sampling.top_k, "Only the k likeliest tokens; 0: all");

@@ -30,7 +30,8 @@ Json ToJson(const benchmarks::GenerateBench& bench) {
   for (const benchmarks::GenerateMeasurement& row : bench.rows) {
     rows.push_back({{"prefix", row.prefix},
                     {"read_tokens_per_second", row.read_tokens_per_second},
-                    {"tokens_per_second", 1 / row.seconds},
+                    {"tokens_per_second", bench.TokensPerSecond(row)},
+                    {"step_seconds", row.seconds},
                     {"state_bytes", row.state_bytes},
                     {"copy_seconds", row.copy_seconds},
                     {"share_of_copy", row.ShareOfCopy()}});
@@ -41,6 +42,7 @@ Json ToJson(const benchmarks::GenerateBench& bench) {
           {"gpu", bench.gpu.empty() ? Json() : Json(bench.gpu)},
           {"precision", Name(bench.options.pass_type)},
           {"attention", bench.options.model.attention},
+          {"batch", bench.options.batch},
           {"weight_bytes", bench.weight_bytes},
           {"rows", rows}};
 }
@@ -63,7 +65,10 @@ void Run(Arguments& a) {
 void Declare(Options& options, Arguments& a) {
   options.Integers("--prefixes,--prefix", {1, int64_t{1} << 32}, a.options.prefixes,
                    "Lengths of the prefix: tokens read before the first is generated");
-  options.Integer("--tokens", {1, 1 << 20}, a.options.tokens, "Tokens generated per round");
+  options.Integer("--tokens", {1, 1 << 20}, a.options.tokens,
+                  "Tokens of each sequence generated per round");
+  options.Integer("--batch", {1, 4096}, a.options.batch,
+                  "Sequences that continue the prefix, one token of each at a time");
   options.Integer("--rounds", {1, 1000}, a.options.rounds,
                   "Rounds that are timed; the shortest time counts");
   a.run.AddThreads(options);

@@ -19,10 +19,11 @@ bool Exists(const Sequences& sequences, int64_t row) {
 void Convolution(const ConvolutionArguments& a, const Context& context) {
   WithType(a.y.type(), [&]<class T>(T) {
     const int64_t taps = a.weights[0].size(0), columns = a.y.size(1), length = a.sequences.length,
-                  before = a.history.empty() ? 0 : a.history.size(0);
+                  before = a.history.empty() ? 0 : a.history.size(1);
     const auto row_of_x = [&](int64_t row) { return a.x.Data<T>() + row * a.x.stride(0); };
-    const auto row_before = [&](int64_t from) {
-      return a.history.Data<T>() + (before + from) * a.history.stride(0);
+    const auto row_before = [&](int64_t sequence, int64_t from) {
+      return a.history.Data<T>() + sequence * a.history.stride(0) +
+             (before + from) * a.history.stride(1);
     };
     ParallelForBlocks(context, a.y.size(0), RowsOfTask(columns), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
@@ -31,7 +32,7 @@ void Convolution(const ConvolutionArguments& a, const Context& context) {
           const int64_t from = row % length - tap + a.ahead, source = row - tap + a.ahead;
           if (from < -before || from >= length) continue;
           if (from >= 0 && !Exists(a.sequences, source)) continue;
-          const T* in = from < 0 ? row_before(from) : row_of_x(source);
+          const T* in = from < 0 ? row_before(row / length, from) : row_of_x(source);
           T* to = a.y.Data<T>() + row * a.y.stride(0);
           for (const ConstView& weight : a.weights) {
             const int64_t count = weight.size(1);

@@ -22,8 +22,8 @@ constexpr int kGroupsOfPart = 4;  // groups of a thread in a part of the gradien
 template <class T>
 struct Filter {
   const T *x, *weight;
-  const T* history;  // rows before those of x; may be null
-  int64_t before, history_stride;
+  const T* history;                               // rows before those of x; may be null
+  int64_t before, history_stride, history_apart;  // strides of rows and of sequences
   int64_t taps, first, direction;
   const float* mask;
   bool masks_y;  // y of padding is 0; if false, x of padding does not exist
@@ -86,7 +86,8 @@ __global__ void __launch_bounds__(kElementThreads, 2) FilterKernel(const Filter<
           },
           window);
       if (a.before > 0 && nearest < 0) {
-        const T* history = a.history + (a.before + nearest) * a.history_stride + column;
+        const T* history = a.history + begin / a.length * a.history_apart +
+                           (a.before + nearest) * a.history_stride + column;
 #pragma unroll
         for (int i = 0; i < kLength; ++i) {
           if (nearest + i < 0 && nearest + i >= -a.before)
@@ -202,8 +203,8 @@ __global__ void __launch_bounds__(kElementThreads, 2) GradientKernel(const Gradi
 template <class T>
 void Apply(const Filter<T>& filter, cudaStream_t stream) {
   if (filter.batch * filter.length == 0 || filter.columns == 0) return;
-  const int64_t strides =
-      std::gcd(std::gcd(filter.x_stride, filter.y_stride), filter.history_stride);
+  const int64_t of_history = std::gcd(filter.history_stride, filter.history_apart);
+  const int64_t strides = std::gcd(std::gcd(filter.x_stride, filter.y_stride), of_history);
   const int64_t width = std::gcd(filter.columns, strides);
   WithRowPackets<T>(width, {filter.x, filter.weight, filter.y, filter.history}, [&](auto count) {
     constexpr int kCount = std::min(decltype(count)::kValue, kColumns);
@@ -247,8 +248,9 @@ void ConvolvePart(const ConvolutionArguments& a, const ConstView& weight, int64_
   Apply<T>({.x = ElementsOf<T>(a.x) + first,
             .weight = ElementsOf<T>(weight),
             .history = continues ? ElementsOf<T>(a.history) + first : nullptr,
-            .before = continues ? a.history.size(0) : 0,
-            .history_stride = continues ? a.history.stride(0) : 0,
+            .before = continues ? a.history.size(1) : 0,
+            .history_stride = continues ? a.history.stride(1) : 0,
+            .history_apart = continues ? a.history.stride(0) : 0,
             .taps = weight.size(0),
             .first = a.ahead,
             .direction = -1,

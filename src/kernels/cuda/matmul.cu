@@ -1,4 +1,5 @@
-// Products by cuBLASLt if it takes them, else by kernels of our own. What follows a product is the
+// Products of few rows by a kernel of our own, which also applies the function of a feed-forward
+// layer; others by cuBLASLt if it takes them, else by kernels of our own. What follows these is the
 // operation itself: cuBLASLt has no exact GELU, and leaves either C or f(C) where layers need both.
 #include "kernels/matmul.h"
 
@@ -6,6 +7,7 @@
 #include <variant>
 
 #include "favor/error.h"
+#include "kernels/cuda/matmul/few_rows.h"
 #include "kernels/cuda/matmul/library.h"
 #include "kernels/cuda/matmul/product.h"
 #include "kernels/cuda/matmul/tiles.h"
@@ -62,8 +64,11 @@ void Matmul(const MatmulArguments& arguments, const Context& context) {
                                                   : nullptr,
                               .c = c.data(),
                               .c_row = c.stride(0)};
-  if (!MultiplyByLibrary(product, context)) MultiplyInTiles(product, context);
-  if (!adds_only) RunEpilogue(then, context);
+  const auto* f = std::get_if<ActivationArguments>(&then);
+  const bool is_done = MultiplyFewRows(product, f, context);
+  if (!is_done && !MultiplyByLibrary(product, context)) MultiplyInTiles(product, context);
+  const bool has_followed = adds_only || (is_done && f != nullptr);
+  if (!has_followed) RunEpilogue(then, context);
 }
 
 }  // namespace favor::kernels::cuda

@@ -1,5 +1,5 @@
-// A product of matrices as the engines of a GPU take it: cuBLASLt (library.h) or kernels of
-// our own (tiles.h).
+// A product of matrices as the engines of a GPU take it: cuBLASLt (library.h) or kernels of our own
+// (few_rows.h, tiles.h).
 #ifndef FAVOR_KERNELS_CUDA_MATMUL_PRODUCT_H_
 #define FAVOR_KERNELS_CUDA_MATMUL_PRODUCT_H_
 
