@@ -3,10 +3,10 @@
 
     bench/quality/large_data.py FOLDER          # the data, from Debian packages
     bench/quality/measure_large.py build/release/favor FOLDER --device cuda [--only proteins,text]
-                                   [--kinds exact,relu,positive,forgetting,mixed] [--seeds N] [--minutes N] [--with OPTIONS]
+                                   [--kinds exact,relu,positive,forgetting,mixed] [--seeds N] [--jobs N] [--minutes N] [--with OPTIONS]
 
 Everything is kept in FOLDER: the same command continues a measurement that was stopped, and `--minutes N` begins no run
-after that time. One run after another, because their time is measured too. `--with "--steps 4000"` replaces options of
+after that time. The time of a run counts if it ran alone: with --jobs 1, which is the default. `--with "--steps 4000"` replaces options of
 every favor train; use another FOLDER then. Tables show what there is so far.
 """
 import argparse
@@ -42,7 +42,7 @@ GROUPS = {
 UNITS = {"perplexity": "perplexity", "bits_per_token": "bits per byte"}
 
 
-def measure(runs, name, kind, seed, others):
+def measure(runs, name, kind, seed, others, alone):
     """Trains one model unless that is done, and returns what is said of it."""
     group = GROUPS[name]
     run = f"{name}-{kind}-{seed}"
@@ -52,7 +52,7 @@ def measure(runs, name, kind, seed, others):
     runs.train(run, words(f"--data {group.data} --seed {seed}", model_of(group, kind), group.training, others))
     steps, _ = runs.lines(run)
     tokens = [after["tokens"] - before["tokens"] for before, after in zip([{"tokens": 0}] + steps, steps)]
-    found = {"parameters": runs.inspect(run)["parameters"],
+    found = {"alone": alone, "parameters": runs.inspect(run)["parameters"],
              "seconds": sum(n / step["tokens_per_second"] for n, step in zip(tokens, steps)),
              "tokens_per_second": statistics.median(step["tokens_per_second"] for step in steps)}
     for evaluation, (_, options) in group.evaluations.items():
@@ -81,9 +81,11 @@ def table(name, figures):
             cells.append(shown(list(values.values()), 3))
             cells.append(shown(differences, 3) if differences and kind != "exact" else "")
             cells.append(f"{mean_and_error([100 * run[evaluation]['accuracy'] for run in runs.values()], 2)} %")
-        speed = [statistics.mean(run[field] for run in runs.values()) for field in ("seconds", "tokens_per_second")]
+        alone = [run for run in runs.values() if run["alone"]]
+        for field, digits in (("seconds", ".1f"), ("tokens_per_second", ",.0f")) if alone else ():
+            cells.append(format(statistics.mean(run[field] for run in alone), digits))
         parameters = next(iter(runs.values()))["parameters"]
-        print(f"| {kind} | {' | '.join(cells)} | {parameters} | {speed[0]:.1f} | {speed[1]:,.0f} |")
+        print(f"| {kind} | {' | '.join(cells[:len(columns)])} | {parameters} | {' | '.join(cells[len(columns):] or ['', ''])} |")
 
 
 def main():
@@ -94,13 +96,14 @@ def main():
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--with", default="", dest="others", metavar="OPTIONS")
     a = parser.parse_args()
     runs = Runs(str(pathlib.Path(a.favor).resolve()), pathlib.Path(a.folder), f"--device {a.device}")
     groups, kinds = a.only.split(","), a.kinds.split(",")
-    measured = do_all(1, {(name, kind, seed): functools.partial(measure, runs, name, kind, seed, a.others)
-                          for seed in range(1, a.seeds + 1) for name in groups for kind in kinds}, a.minutes, say=headline)
+    measured = do_all(a.jobs, {(name, kind, seed): functools.partial(measure, runs, name, kind, seed, a.others, a.jobs == 1)
+                               for seed in range(1, a.seeds + 1) for name in groups for kind in kinds}, a.minutes, say=headline)
     for name in groups:
         figures = {}
         for (group, kind, seed), figure in measured.items():
