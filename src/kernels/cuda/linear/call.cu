@@ -27,6 +27,7 @@ MapConstants ConstantsOf(const FeatureConstants& constants, const Context& conte
       .width = static_cast<int>(constants.width()),
       .entries = constants.entries(),
       .is_row_map = is_row_map,
+      .is_linear = map.linear,
       .is_masked = map.masked,
       .is_flat = map.flat,
       .is_nonnegative = map.traits->info.nonnegative,

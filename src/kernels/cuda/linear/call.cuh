@@ -85,7 +85,7 @@ struct MapConstants {
   int dim, features, omega_rows, width;
   int first_column = 0;  // of all columns of a row map, those from here on
   int64_t entries;
-  bool is_row_map, is_masked, is_flat, is_nonnegative, has_factor;
+  bool is_row_map, is_linear, is_masked, is_flat, is_nonnegative, has_factor;  // MapEntry
   const float *omega, *offset, *argument_scale, *log_normalizer, *squared_norm, *mask_weight;
   float epsilon;
   double norm_slope;
@@ -117,11 +117,18 @@ struct Call {
 struct Head {
   int64_t batch, head, kv_head, group;
 
-  __device__ Head(const Call& a, int64_t index)
-      : batch(a.Group(index) / a.heads),
-        head(a.Group(index) % a.heads),
-        kv_head(head / a.sharing),
-        group(a.Group(index)) {}
+  __device__ Head(const Call& a, int64_t index) : group(a.Group(index)) {
+    if (group <= UINT32_MAX) {  // divisions of 64 bits take several times as long
+      const auto g = static_cast<uint32_t>(group), heads = static_cast<uint32_t>(a.heads);
+      batch = g / heads;
+      head = g % heads;
+      kv_head = static_cast<uint32_t>(head) / static_cast<uint32_t>(a.sharing);
+    } else {
+      batch = group / a.heads;
+      head = group % a.heads;
+      kv_head = head / a.sharing;
+    }
+  }
 };
 
 // Adds counts of rows to the tally: sums of integers do not depend on their order.

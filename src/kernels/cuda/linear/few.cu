@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/cuda/linear/few_checks.cuh"
+#include "kernels/cuda/linear/few_rows.cuh"
 
 namespace favor::kernels::cuda::general {
 namespace {
@@ -20,11 +21,11 @@ __device__ void ClearSums(FewShared<kRows>& shared) {
 }
 
 // Keys join c and z of a share, of which a thread has a column, row by row.
-template <int kRows>
+template <bool kHasFactor, int kRows>
 __device__ void JoinColumns(const Few& few, const Share& share, bool changes, double& c,
                             double (&z)[kRows], double (&reach)[kRows], FewShared<kRows>& shared) {
   const int i = threadIdx.x, width = share.width;
-  const bool has_factor = shared.map.has_factor;
+  const bool has_factor = kHasFactor && shared.map.has_factor;
   double sum = shared.z[i];
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
@@ -37,7 +38,8 @@ __device__ void JoinColumns(const Few& few, const Share& share, bool changes, do
       c = exists ? fmax(before, exponent) : before;
       float weight = exists ? Weight(exponent - c) : 0.0f;
       if (has_factor) weight *= shared.keys.g[at];
-      const double kept = before > -INFINITY ? exp(before - c) : 0;
+      double kept = before > -INFINITY ? 1 : 0;
+      if (before > -INFINITY && before < c) kept = exp(before - c);  // seldom: maxima settle
       sum = kept * sum + weight;
       shared.factors[row][i].kept = kept;
       shared.factors[row][i].added = weight;
@@ -54,7 +56,7 @@ __device__ void JoinColumns(const Few& few, const Share& share, bool changes, do
 
 // c and z of a share and the factors of its columns. `before`: what the sums so far count from now
 // on.
-template <int kRows>
+template <bool kHasFactor, int kRows>
 __device__ void WeighColumns(const Few& few, const Share& share, bool changes,
                              double (&before)[kRows], FewShared<kRows>& shared) {
   const int i = threadIdx.x, warp = threadIdx.x / kLanes;
@@ -64,7 +66,7 @@ __device__ void WeighColumns(const Few& few, const Share& share, bool changes,
   for (int row = 0; row < kRows; ++row) reach[row] = -INFINITY;
   if (works) {
     c = shared.c[i];
-    JoinColumns(few, share, changes, c, z, reach, shared);
+    JoinColumns<kHasFactor>(few, share, changes, c, z, reach, shared);
   }
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
@@ -85,7 +87,7 @@ __device__ void WeighColumns(const Few& few, const Share& share, bool changes,
     denominator *= before[row];
     if (!works) continue;
     float weight = largest[row] > -INFINITY ? Weight(reach[row] - largest[row]) : 0.0f;
-    if (shared.map.has_factor) weight *= shared.queries.g[row * share.width + i];
+    if (kHasFactor && shared.map.has_factor) weight *= shared.queries.g[row * share.width + i];
     shared.factors[row][i].read = weight;
     denominator += weight * z[row];
   }
@@ -97,10 +99,10 @@ __device__ void WeighColumns(const Few& few, const Share& share, bool changes,
 }
 
 // The sums of a share, once: keys join, queries read.
-template <int kRows, int kUnit>
+template <int kRows, int kUnit, bool kOnePart>
 __device__ void StreamSums(const Few& few, const Share& share, bool changes,
-                           const FewUnits<kRows, kUnit>& units, const double (&before)[kRows],
-                           FewShared<kRows>& shared) {
+                           const FewUnits<kRows, kUnit, kOnePart>& units,
+                           const double (&before)[kRows], FewShared<kRows>& shared) {
   constexpr int kAhead = kFewAhead<kRows>;
   const bool joins = few.joins(), reads = few.reads();
   double value[kRows][kUnit] = {}, sums[kRows][kUnit] = {};
@@ -207,9 +209,10 @@ __device__ void StoreFew(const Few& few, FewShared<kRows>& shared) {
   shared.counts.AddTo(few.a.tally);
 }
 
-// kUnit: neighbouring values that are loaded at once.
-template <int kRows, int kUnit>
-__global__ void __launch_bounds__(kBlockThreads, kRows == 1 ? 4 : 1)
+// kUnit: neighbouring values that are loaded at once. kIsLinear: a map without factors whose
+// exponents are ω·x and an offset, which is most of decoding; the others take much more code.
+template <int kRows, int kUnit, bool kIsLinear>
+__global__ void __launch_bounds__(kBlockThreads, kRows == 1 ? 3 : 1)
     FewKernel(const __grid_constant__ Few few) {
   extern __shared__ __align__(16) unsigned char memory[];
   FewShared<kRows>& shared = *reinterpret_cast<FewShared<kRows>*>(memory);
@@ -223,28 +226,34 @@ __global__ void __launch_bounds__(kBlockThreads, kRows == 1 ? 4 : 1)
     const int count = max(0, min(kFewColumns / parts, end - first));
     return Share{first, count, features, parts * count};
   };
-  const FewUnits<kRows, kUnit> units(few, group);
+  const FewUnits<kRows, kUnit, kIsLinear> units(few, group);
   LoadStateAhead(few, group, share_at(begin), units, shared);
   if (threadIdx.x == 2 * kLanes) shared.refused = rank == 0 && few.joins() && a.tally->unusable > 0;
   BlockCluster::Arrive();
+  const Head head(a, group);
+  FewOmega<kIsLinear> omega(few, head, share_at(begin));
+  if (threadIdx.x == 0) shared.head = head;
+  if (!kIsLinear && threadIdx.x == 3 * kLanes)
+    SetMap(a, head, share_at(begin), shared.map, shared.constants);
+  LoadFewRows(few, head, shared);
   ClearSums(shared);
-  {
-    const Head head(a, group);
-    if (threadIdx.x == 0) shared.head = head;
-    if (threadIdx.x == 3 * kLanes) SetMap(a, head, share_at(begin), shared.map, shared.constants);
-    LoadFewRows(few, head, shared);
-  }
   const bool is_unusable = AnyUnusable(few);
   bool has_waited = false, changes = false;
   for (int first = begin; !is_unusable && first < end; first += kFewColumns / parts) {
     const Share share = share_at(first);
     if (first > begin) {
       LoadStateAhead(few, group, share, units, shared);
-      if (threadIdx.x == 0) SetMap(a, shared.head, share, shared.map, shared.constants);
+      omega = FewOmega<kIsLinear>(few, shared.head, share);
+      if (!kIsLinear && threadIdx.x == 0)
+        SetMap(a, shared.head, share, shared.map, shared.constants);
       __syncthreads();
     }
-    FindFewProducts(few, share, shared);
-    FindFewFeatures(few, shared);
+    omega.Multiply(few, share, shared);
+    if constexpr (kIsLinear) {
+      __syncthreads();
+    } else {
+      FindFewFeatures(few, shared);
+    }
     if (!has_waited) {
       BlockCluster::Wait();
       has_waited = true;
@@ -252,7 +261,7 @@ __global__ void __launch_bounds__(kBlockThreads, kRows == 1 ? 4 : 1)
     }
     ahead::Wait<kFewAhead<kRows>>();
     double before[kRows];
-    WeighColumns(few, share, changes, before, shared);
+    WeighColumns<!kIsLinear>(few, share, changes, before, shared);
     StreamSums(few, share, changes, units, before, shared);
     __syncthreads();
   }
@@ -271,9 +280,10 @@ __global__ void __launch_bounds__(kBlockThreads, kRows == 1 ? 4 : 1)
 }
 
 // Blocks for each head, by shape alone: none has less than kLeast bytes of sums, and as many as
-// fill a GPU, or as leave no block more than it has under way at a time.
+// fill a GPU, or as leave no block more than kMost. What a block does besides takes as long as
+// tens of KB.
 int BlocksOfHead(const Call& a) {
-  constexpr int64_t kLeast = 8 << 10, kMost = kFewAhead<1> * kBlockThreads * 16, kFilled = 128;
+  constexpr int64_t kLeast = 8 << 10, kMost = 64 << 10, kFilled = 128;
   const int64_t features = a.map.is_row_map ? a.map.width : a.map.features;
   const int64_t bytes = int64_t{a.map.width} * a.value_dim * 8;
   int64_t blocks = 1;
@@ -289,7 +299,7 @@ int BlocksOfHead(const Call& a) {
 // Has the inputs checked in the launch itself, if they are so few that every block can do it.
 bool CheckWithin(const AttentionProblem& problem, const Call& a, Few& few) {
   const int lanes = LanesOf(std::max(problem.dim, problem.value_dim));
-  if (a.key_mean.data != nullptr || CheckedRows(a, few.rows) * lanes > 2 * kBlockThreads)
+  if (a.key_mean.data != nullptr || CheckedRows(a, few.rows) * lanes > 4 * kBlockThreads)
     return false;
   few.checked_lanes = lanes;
   few.has_vectors = HasVectors(problem.q) && HasVectors(problem.k) && HasVectors(problem.v);
@@ -297,20 +307,33 @@ bool CheckWithin(const AttentionProblem& problem, const Call& a, Few& few) {
   return true;
 }
 
-template <int kRows, int kUnit>
+template <int kRows, int kUnit, bool kIsLinear>
 void LaunchRows(const Few& few, const Context& context) {
   const int64_t sums = int64_t{few.blocks} * kRows * (few.a.value_dim + 2),
                 bytes = static_cast<int64_t>(sizeof(FewShared<kRows>)) + sums * 8;
-  LaunchClusters(kName, FewKernel<kRows, kUnit>, few.a.groups * few.blocks, few.blocks,
+  LaunchClusters(kName, FewKernel<kRows, kUnit, kIsLinear>, few.a.groups * few.blocks, few.blocks,
                  kBlockThreads, bytes, few, context);
 }
 
-void Launch(const Few& few, const Context& context) {
+template <bool kIsLinear>
+void LaunchMap(const Few& few, const Context& context) {
   const bool has_pairs = few.a.value_dim % 2 == 0;
   if (few.rows == 1) {
-    has_pairs ? LaunchRows<1, 2>(few, context) : LaunchRows<1, 1>(few, context);
+    has_pairs ? LaunchRows<1, 2, kIsLinear>(few, context)
+              : LaunchRows<1, 1, kIsLinear>(few, context);
   } else {
-    has_pairs ? LaunchRows<kFewRows, 2>(few, context) : LaunchRows<kFewRows, 1>(few, context);
+    has_pairs ? LaunchRows<kFewRows, 2, kIsLinear>(few, context)
+              : LaunchRows<kFewRows, 1, kIsLinear>(few, context);
+  }
+}
+
+void Launch(Few few, const Context& context) {
+  few.has_omega_packets =
+      few.a.dim % 4 == 0 && reinterpret_cast<uintptr_t>(few.a.map.omega) % 16 == 0;
+  if (few.a.map.is_linear && few.a.oprf_a.data == nullptr) {
+    LaunchMap</*kIsLinear=*/true>(few, context);
+  } else {
+    LaunchMap</*kIsLinear=*/false>(few, context);
   }
 }
 

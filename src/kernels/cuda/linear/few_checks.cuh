@@ -42,9 +42,13 @@ __host__ __device__ inline int64_t CheckedRows(const Call& a, int64_t rows) {
 
 // Whether some row is unusable; the first block counts them. All threads of the block wait.
 __device__ inline bool AnyUnusable(const Few& few) {
+  if (few.checked_lanes == 0) {
+    __syncthreads();
+    return false;
+  }
   bool within = true;
-  const int count = few.checked_lanes == 0 ? 0 : static_cast<int>(CheckedRows(few.a, few.rows));
-  const int lanes = max(few.checked_lanes, 1), lane = threadIdx.x % lanes;
+  const int count = static_cast<int>(CheckedRows(few.a, few.rows));
+  const int lanes = few.checked_lanes, lane = threadIdx.x % lanes;
   for (int index = threadIdx.x / lanes; index < count; index += kBlockThreads / lanes) {
     const CheckedRow row(few, index);
     for (int column = lane * kVector; column < row.columns; column += lanes * kVector) {

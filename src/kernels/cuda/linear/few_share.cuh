@@ -28,8 +28,9 @@ struct Few {
   FewWork work;
   int rows, blocks;       // of a head
   int checked_lanes = 0;  // threads that check a row of the inputs; 0: the inputs are not checked
-  bool has_vectors = false;  // in all inputs
-  float largest = 0;         // element of a query or key
+  bool has_vectors = false;        // in all inputs
+  float largest = 0;               // element of a query or key
+  bool has_omega_packets = false;  // rows of ω are whole packets of 16 bytes
 
   __device__ bool joins() const { return work != FewWork::kRead; }
   __device__ bool reads() const { return work != FewWork::kAppend; }
@@ -54,13 +55,9 @@ struct ColumnFactors {
 template <int kRows>
 struct FewSide {
   RowNumbers numbers;
-  float x[kRows * kMostColumns];
+  alignas(16) float x[kRows * kMostColumns];
   float e[kRows * kFewColumns], g[kRows * kFewColumns];
   float u[kRows * kFewColumns * 2];  // masked maps have two rows of ω per feature
-
-  __device__ Panel panel(float* value) {
-    return {.x = x, .value = value, .u = u, .e = e, .g = g, .w = nullptr, .numbers = &numbers};
-  }
 };
 
 template <int kRows>
@@ -86,8 +83,8 @@ struct FewShared {
 };
 
 // The sums of a head in units of one or two neighbouring values, of which a thread has a column:
-// rows row_lane, row_lane + row_lanes, … of a share.
-template <int kRows, int kUnit>
+// rows row_lane, row_lane + row_lanes, … of a share. kOnePart: of a map of one part.
+template <int kRows, int kUnit, bool kOnePart>
 struct FewUnits {
   using Shared = FewShared<kRows>;
   static constexpr int kAhead = kFewAhead<kRows>;
@@ -106,7 +103,8 @@ struct FewUnits {
     return row_lane < row_lanes && Row(n) < share.width;
   }
   __device__ double* Sums(const Few& few, const Share& share, int n) const {
-    return sums + int64_t{share.Column(Row(n))} * few.a.value_dim;
+    const int column = kOnePart ? share.first + Row(n) : share.Column(Row(n));
+    return sums + column * few.a.value_dim;
   }
   __device__ double* Ahead(Shared& shared, int n) const {
     return shared.ahead[n % kAhead] + threadIdx.x * kUnit;
@@ -123,9 +121,10 @@ struct FewUnits {
 
 // Begins to load the state of a share: first maxima and z, of which a thread has a column, then
 // sums.
-template <int kRows, int kUnit>
+template <int kRows, int kUnit, bool kOnePart>
 __device__ void LoadStateAhead(const Few& few, int64_t group, const Share& share,
-                               const FewUnits<kRows, kUnit>& units, FewShared<kRows>& shared) {
+                               const FewUnits<kRows, kUnit, kOnePart>& units,
+                               FewShared<kRows>& shared) {
   const int i = threadIdx.x;
   if (i < share.width) {
     const int64_t column = group * few.a.map.width + share.Column(i);
@@ -151,80 +150,6 @@ __device__ inline void SetMap(const Call& a, const Head& head, const Share& shar
   constants.offset += share.first;
   if (constants.mask_weight != nullptr) constants.mask_weight += share.first;
   if (constants.squared_norm != nullptr) constants.squared_norm += share.first;
-}
-
-// Queries are read by the first half of the warps, keys and ℓ by the others.
-template <int kRows>
-__device__ void LoadFewRows(const Few& few, const Head& head, FewShared<kRows>& shared) {
-  const Call& a = few.a;
-  const int warp = threadIdx.x / kLanes;
-  static_assert(kFewRows <= kWarps / 2);
-  if (warp < kWarps / 2) {
-    if (few.reads()) {
-      LoadQueries(a, head, HeadConstants(a, head), /*adjoint=*/false, 0, few.rows,
-                  shared.queries.panel(nullptr), warp);
-    }
-  } else if (few.joins()) {
-    LoadKeys(a, head, 0, few.rows, shared.keys.panel(shared.value), warp - kWarps / 2);
-  }
-  const int row = kBlockThreads - 1 - static_cast<int>(threadIdx.x);
-  if (few.joins() && row < few.rows) {
-    const bool exists =
-        a.log_decay.data != nullptr &&
-        (a.mask.data == nullptr || a.mask.Load(a.mask.At(head.batch, head.kv_head, row)) != 0);
-    shared.log_decay[row] =
-        exists ? a.log_decay.Load(a.log_decay.At(head.batch, head.head, row)) : 0.0;
-  }
-}
-
-// ω·x of all rows: eight threads have a row of ω.
-template <int kRows>
-__device__ void FindFewProducts(const Few& few, const Share& share, FewShared<kRows>& shared) {
-  constexpr int kThreads = 8, kAtATime = kBlockThreads / kThreads;
-  const int lane = threadIdx.x % kThreads, dim = few.a.dim, rows = shared.map.omega_rows;
-  for (int first = 0; first < rows; first += kAtATime) {
-    const int r = first + threadIdx.x / kThreads;
-    const int own = r < share.count ? r : r - share.count + share.features;
-    const float* omega = shared.constants.omega + (share.first + own) * dim;
-    float of_queries[kRows] = {}, of_keys[kRows] = {};
-#pragma unroll 8
-    for (int i = lane; r < rows && i < dim; i += kThreads) {
-      const float element = omega[i];
-#pragma unroll
-      for (int row = 0; row < kRows; ++row) {
-        if (row >= few.rows) break;
-        if (few.reads()) of_queries[row] += element * shared.queries.x[row * dim + i];
-        if (few.joins()) of_keys[row] += element * shared.keys.x[row * dim + i];
-      }
-    }
-#pragma unroll
-    for (int row = 0; row < kRows; ++row) {
-      for (int distance = kThreads / 2; distance > 0; distance /= 2) {
-        of_queries[row] += __shfl_xor_sync(~0u, of_queries[row], distance);
-        of_keys[row] += __shfl_xor_sync(~0u, of_keys[row], distance);
-      }
-      if (lane > 0 || r >= rows || row >= few.rows) continue;
-      shared.queries.u[row * rows + r] = of_queries[row];
-      shared.keys.u[row * rows + r] = of_keys[row];
-    }
-  }
-}
-
-// Exponents and factors of the share.
-template <int kRows>
-__device__ void FindFewFeatures(const Few& few, FewShared<kRows>& shared) {
-  const auto find = [&](FewSide<kRows>& side, bool of_keys) {
-    FindFeatures(shared.map, shared.constants,
-                 {.first = 0,
-                  .count = few.rows,
-                  .of_keys = of_keys,
-                  .x = side.x,
-                  .u = side.u,
-                  .e = side.e,
-                  .g = shared.map.has_factor ? side.g : nullptr});
-  };
-  if (few.reads()) find(shared.queries, /*of_keys=*/false);
-  if (few.joins()) find(shared.keys, /*of_keys=*/true);
 }
 
 }  // namespace favor::kernels::cuda::general

@@ -60,6 +60,8 @@ struct MapRows {
   const float* x;  // [rows, dim]
   float* u;        // [rows, omega rows], ω·x
   float *e, *g;    // [rows, width]; g is null if the map has no factor
+  // Of the block, those that work on these rows. Row maps take all.
+  int first_thread = 0, threads = kBlockThreads;
 };
 
 template <class Map>
@@ -67,7 +69,7 @@ __device__ void FeaturesOf(const MapConstants& map, const HeadConstants& head,
                            const MapRows& rows) {
   constexpr int kParts = Map::kTraits.info.parts;
   const int features = map.features;
-  for (int i = threadIdx.x; i < rows.count * features; i += kBlockThreads) {
+  for (int i = threadIdx.x - rows.first_thread; i < rows.count * features; i += rows.threads) {
     const int row = rows.first + i / features, r = i % features;
     const float* line = rows.u + row * map.omega_rows + r;
     const float u = head.argument_scale * line[0];

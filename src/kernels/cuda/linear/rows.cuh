@@ -67,11 +67,10 @@ struct RunningState {
   float *z, *s;  // [width], [width, value_dim]
 };
 
-// `warp`: which row a warp begins with.
 __device__ inline void LoadKeys(const Call& a, const Head& head, int64_t begin, int count,
-                                const Panel& panel, int warp = threadIdx.x / kLanes) {
+                                const Panel& panel) {
   const int lane = threadIdx.x % kLanes;
-  for (int row = warp; row < count; row += kWarps) {
+  for (int row = threadIdx.x / kLanes; row < count; row += kWarps) {
     const int64_t index = begin + row;
     const bool exists =
         a.mask.data == nullptr || a.mask.Load(a.mask.At(head.batch, head.kv_head, index)) != 0;
@@ -100,10 +99,9 @@ __device__ inline void LoadKeys(const Call& a, const Head& head, int64_t begin, 
 
 // For a backward call (`adjoint`) with dO and δ, and exponents relative to log_sum.
 __device__ inline void LoadQueries(const Call& a, const Head& head, const HeadConstants& constants,
-                                   bool adjoint, int64_t begin, int count, const Panel& panel,
-                                   int warp = threadIdx.x / kLanes) {
+                                   bool adjoint, int64_t begin, int count, const Panel& panel) {
   const int lane = threadIdx.x % kLanes;
-  for (int row = warp; row < count; row += kWarps) {
+  for (int row = threadIdx.x / kLanes; row < count; row += kWarps) {
     const int64_t index = begin + row;
     const int64_t query = a.q.At(head.batch, head.head, index),
                   mean = a.key_mean.At(head.batch, head.head, 0);
