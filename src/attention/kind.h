@@ -85,8 +85,10 @@ class Kind {
   virtual void Forward(const Call& call, const ForwardTo& to, const Context& context) const = 0;
   virtual void Backward(const Call& call, const BackwardTo& to, const Context& context) const = 0;
 
-  // Bytes of the trace of a call of this shape, besides 8 per query.
-  virtual int64_t TraceBytes(const CacheShape&, const AttentionOptions&) const { return 0; }
+  // Bytes of the trace of a call of this shape and length, besides log_sum.
+  virtual int64_t TraceBytes(const CacheShape&, int64_t /*length*/, const AttentionOptions&) const {
+    return 0;
+  }
 
   // Floating-point operations of the products of one forward call, or of forward and backward
   // together, of `length` queries and keys: the least that the formulas take, whatever a backend

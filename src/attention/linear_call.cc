@@ -73,7 +73,13 @@ LinearTrace::LinearTrace(const Call& call, bool keeps_states, const Context& con
     kernels::FindOprfA({.problem = problem, .key_mean = Mean(problem), .oprf_a = oprf_a_}, context);
   }
   if (!keeps_states) return;
-  if (auto* trace = dynamic_cast<LinearTrace*>(earlier.get())) states_ = std::move(trace->states_);
+  auto* trace = dynamic_cast<LinearTrace*>(earlier.get());
+  if (problem.causal) {
+    keeps_segments_ = true;
+    if (trace != nullptr) kept_.memory = std::move(trace->kept_.memory);
+    return;
+  }
+  if (trace != nullptr) states_ = std::move(trace->states_);
   const int64_t groups = problem.Groups(), width = plan_.width();
   if (!states_.Restart(groups, width, problem.value_dim, context))
     states_ = kernels::StateTensors(groups, width, problem.value_dim, context);
@@ -81,7 +87,7 @@ LinearTrace::LinearTrace(const Call& call, bool keeps_states, const Context& con
 
 int64_t LinearTrace::Bytes() const {
   return (key_mean_ == nullptr ? 0 : key_mean_->Bytes()) + oprf_a_.Bytes() + states_.Bytes() +
-         (owns_plan_ ? ConstantsOf(plan_).Bytes() : 0);
+         kept_.memory.Bytes() + (owns_plan_ ? ConstantsOf(plan_).Bytes() : 0);
 }
 
 std::string_view LinearTrace::Difference(const AttentionOptions& options,

@@ -15,8 +15,8 @@ void CompleteLinear(const AttentionOptions& options, const Context& context, Cal
 // Constants of each batch entry and head, and what gradients need of them.
 class LinearTrace : public KindTrace {
  public:
-  // `keeps_states`: there will be gradients that read the states of all keys. Their memory is that
-  // of an earlier trace if it fits.
+  // `keeps_states`: there will be gradients, which read states of keys. Their memory is that of an
+  // earlier trace if it fits.
   LinearTrace(const Call& call, bool keeps_states, const Context& context,
               std::unique_ptr<KindTrace> earlier = nullptr);
 
@@ -24,6 +24,8 @@ class LinearTrace : public KindTrace {
     return {.features = features::ConstantsOf(plan_), .oprf_a = oprf_a_, .key_mean = Mean(problem)};
   }
   kernels::PrefixStates states() const { return states_.views(); }
+  kernels::KeptStates* kept() { return keeps_segments_ ? &kept_ : nullptr; }
+  const kernels::KeptStates* kept() const { return keeps_segments_ ? &kept_ : nullptr; }
 
   int64_t Bytes() const override;
   std::string_view Difference(const AttentionOptions& options,
@@ -37,7 +39,9 @@ class LinearTrace : public KindTrace {
   bool owns_plan_;                          // drawn by the call
   std::shared_ptr<const Tensor> key_mean_;  // null: keys as they are
   Tensor oprf_a_;
-  kernels::StateTensors states_;
+  kernels::StateTensors states_;  // of all keys; of causal calls those of segments
+  bool keeps_segments_ = false;
+  kernels::KeptStates kept_;
 };
 
 // Columns of the products with features that a call of these options makes per row: m, or the width

@@ -10,6 +10,7 @@
 #include "kernels/attention_problem.h"
 #include "kernels/backend.h"
 #include "kernels/features.h"
+#include "kernels/linear_segments.h"
 #include "kernels/prefix_state.h"
 
 namespace favor::kernels {
@@ -41,6 +42,9 @@ struct LinearArguments {
   // its end; a bidirectional call leaves the states of all keys there (its backward call reads
   // them). LinearAppend: keys join them. LinearRead: queries read them.
   PrefixStates states{};
+  // If given, a causal LinearAttention on a GPU leaves states of its segments there, in the memory
+  // of an earlier call if it fits, or notes that it kept none.
+  KeptStates* kept = nullptr;
 };
 
 // Every operation that changes states does nothing if the tally already counts unusable rows: a

@@ -20,6 +20,8 @@ struct LinearGradients {
   AttentionGradients call;
   LinearHeads heads;
   PrefixStates states{};  // the states of all keys, as a bidirectional forward call left them
+  const KeptStates* kept =
+      nullptr;            // what a causal forward call of the same arrays left, if it did
   bool own_mean = false;  // key_mean comes from the call's own keys: it is differentiated too
 };
 

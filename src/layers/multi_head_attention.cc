@@ -118,17 +118,21 @@ MultiHeadAttention::Workspace MultiHeadAttention::ReserveWorkspace(Arena& arena,
   return w;
 }
 
-int64_t MultiHeadAttention::TraceBytes(int64_t batch, int64_t length, const Device& device) const {
+int64_t MultiHeadAttention::TraceBytes(int64_t batch, int64_t length, DataType type,
+                                       const Device& device) const {
   const int64_t row = ItemBytes(attention::RowTypeOn(device));
   int64_t bytes = 0;
   for (const HeadGroup& group : shape_.groups) {
-    bytes += batch * group.heads * length * row + attention::FindKind(group.options.attention)
-                                                      .TraceBytes({.batch = batch,
-                                                                   .heads = group.heads,
-                                                                   .kv_heads = group.kv_heads,
-                                                                   .dim = group.SeenDim(),
-                                                                   .value_dim = group.value_dim},
-                                                                  group.options);
+    const attention::CacheShape shape{.batch = batch,
+                                      .heads = group.heads,
+                                      .kv_heads = group.kv_heads,
+                                      .dim = group.SeenDim(),
+                                      .value_dim = group.value_dim,
+                                      .forgets = group.Forgets(),
+                                      .type = type,
+                                      .device = device};
+    bytes += batch * group.heads * length * row +
+             attention::FindKind(group.options.attention).TraceBytes(shape, length, group.options);
   }
   return bytes;
 }

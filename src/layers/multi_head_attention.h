@@ -55,8 +55,8 @@ class MultiHeadAttention {
     HeadDecay::Workspace decay;
   };
   Workspace ReserveWorkspace(Arena& arena, int64_t tokens, bool training) const;
-  // Bytes of the traces of a batch of this shape.
-  int64_t TraceBytes(int64_t batch, int64_t length, const Device& device) const;
+  // Bytes of the traces of a batch of this shape, of rows of `type`.
+  int64_t TraceBytes(int64_t batch, int64_t length, DataType type, const Device& device) const;
 
   // How the rows of x are read.
   struct Rows {

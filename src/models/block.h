@@ -44,8 +44,8 @@ class Block {
     layers::FeedForward::Workspace feed_forward;
   };
   Workspace ReserveWorkspace(layers::Arena& arena, int64_t tokens, bool training) const;
-  int64_t TraceBytes(int64_t batch, int64_t length, const Device& device) const {
-    return attention_.TraceBytes(batch, length, device);
+  int64_t TraceBytes(int64_t batch, int64_t length, DataType type, const Device& device) const {
+    return attention_.TraceBytes(batch, length, type, device);
   }
 
   // How the rows of x are read.

@@ -111,7 +111,7 @@ int64_t Transformer::TraceBytes(const Shape& shape) const {
   if (!shape.training) return 0;
   int64_t all = 0, most = 0;
   for (const Block& block : blocks_) {
-    const int64_t bytes = block.TraceBytes(shape.batch, shape.length, device_);
+    const int64_t bytes = block.TraceBytes(shape.batch, shape.length, type_, device_);
     all += bytes;
     most = std::max(most, bytes);
   }

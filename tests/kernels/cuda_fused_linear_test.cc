@@ -95,17 +95,52 @@ TEST_F(CudaLinear, FusedKernelsAreExactAtAnyNorm) {
   }
 }
 
+void ExpectSameBits(const Results& one, const Results& other) {
+  for (const auto part : {&Results::out, &Results::log_sum, &Results::grad_q, &Results::grad_k,
+                          &Results::grad_v, &Results::grad_log_decay}) {
+    const Tensor &a = one.*part, &b = other.*part;
+    ASSERT_EQ(a.Bytes(), b.Bytes());
+    if (a.empty()) continue;
+    EXPECT_EQ(std::memcmp(a.Data<double>(), b.Data<double>(), static_cast<size_t>(a.Bytes())), 0);
+  }
+}
+
 TEST_F(CudaLinear, FusedKernelsGiveTheSameBitsFromRunToRun) {
   for (const bool causal : {false, true}) {
     Case c = FusedCase("positive", causal);
     c.heads = c.kv_heads = 40;
     c.query_length = c.key_length = 1000;
     const Arrays arrays(c);
-    const Results first = OnGpu(c, arrays), again = OnGpu(c, arrays);
-    for (const auto part :
-         {&Results::out, &Results::log_sum, &Results::grad_q, &Results::grad_k, &Results::grad_v}) {
-      const Tensor &a = first.*part, &b = again.*part;
-      EXPECT_EQ(std::memcmp(a.Data<double>(), b.Data<double>(), static_cast<size_t>(a.Bytes())), 0);
+    ExpectSameBits(OnGpu(c, arrays), OnGpu(c, arrays));
+  }
+}
+
+// States that the forward call leaves are those that gradients find for themselves.
+TEST_F(CudaLinear, GradientsOfKeptStatesHaveTheSameBits) {
+  for (const char* map : {"positive", "relu"}) {
+    for (const double decay : {0.0, 0.1}) {
+      for (const int64_t batch : {1, 20, 70}) {  // five segments, three, and one: nothing is kept
+        for (const int64_t heads : {2, 4}) {     // heads that share keys keep nothing
+          Case c = FusedCase(map, true);
+          c.batch = batch;
+          c.heads = heads;
+          c.decay = decay;
+          c.masked = batch == 20;
+          c.deviation = batch == 20 ? 8 : 1;  // some segments are handed over
+          const Arrays arrays(c);
+          const Results want = OnGpu(c, arrays);
+          c.keeps = true;
+          SCOPED_TRACE(c.Name());
+          Call call(c, arrays, c.Plan(), *context_);
+          for (int time = 0; time < 2; ++time) ExpectSameBits(call.Run(), want);
+          const int64_t planned =
+              heads > 2 ? 0
+                        : kernels::KeptStates::Bytes(batch * heads, c.key_length, c.features,
+                                                     c.value_dim, decay > 0);
+          EXPECT_EQ(call.kept().memory.Bytes(), planned);
+          EXPECT_EQ(planned > 0, heads == 2 && batch < 70);
+        }
+      }
     }
   }
 }
@@ -156,8 +191,11 @@ TEST_F(CudaLinear, FusedKernelsIgnoreWhatTheirMemoryHeld) {
       Case c = FusedCase("positive", causal);
       c.decay = decay;
       for (const float value : {NAN, 5.0f, -5.0f}) {
-        fill(value);
-        Expect(c);
+        for (const int64_t batch : {1, 70}) {  // several segments, and one
+          c.batch = batch;
+          fill(value);
+          Expect(c);
+        }
       }
     }
   }

@@ -42,6 +42,7 @@ struct Case {
   double least_denominator = 0;
   DataType type = DataType::kF32;
   bool fused = false;    // ω in bf16, which the fused kernels take
+  bool keeps = false;    // gradients read the states that the forward call left
   bool settled = false;  // most rows give all their weight to one key
 
   std::string Name() const {
@@ -53,7 +54,7 @@ struct Case {
            (normalize ? "" : " unnormalised") + (masked ? " masked" : "") +
            (centred ? " centred" : "") + (own_a ? " own A" : "") +
            (decay > 0 ? " decay " + std::to_string(decay) : "") + (add ? " added" : "") + " " +
-           std::string(favor::Name(type)) + (fused ? " fused" : "");
+           std::string(favor::Name(type)) + (fused ? " fused" : "") + (keeps ? " keeping" : "");
   }
   FeaturePlan Plan() const {
     FeatureOptions options{
@@ -178,7 +179,8 @@ class Call {
     kernels::LinearAttention(
         {.call = {.problem = problem_, .out = out, .log_sum = log_sum, .tally = tally_.At()},
          .heads = Heads(),
-         .states = case_.causal ? kernels::PrefixStates{} : states.views()},
+         .states = case_.causal ? kernels::PrefixStates{} : states.views(),
+         .kept = case_.keeps ? &kept_ : nullptr},
         context_);
     Results results = Backward(out, log_sum, states);
     context_.Wait();
@@ -194,6 +196,7 @@ class Call {
     return {.features = Constants(), .oprf_a = oprf_a_, .key_mean = key_mean_};
   }
   Tally& tally() { return tally_; }
+  const kernels::KeptStates& kept() const { return kept_; }
   Tensor Zeros(const Shape& shape, DataType type) const {
     return Tensor(shape, type, context_.device());
   }
@@ -228,6 +231,7 @@ class Call {
                                                  .add = time > 0},
                                         .heads = Heads(),
                                         .states = states.views(),
+                                        .kept = case_.keeps ? &kept_ : nullptr,
                                         .own_mean = case_.own_mean},
                                        context_);
     }
@@ -246,6 +250,7 @@ class Call {
   Tensor q_, k_, v_, grad_out_, mask_, log_decay_, key_mean_, oprf_a_;
   AttentionProblem problem_;
   Tally tally_;
+  kernels::KeptStates kept_;
 };
 
 class CudaLinear : public testing::Test {

@@ -78,5 +78,29 @@ TEST(Model, MemoryOnAGpuByHand) {
   EXPECT_LT(share, 0.7);  // means, and gaps between small arrays
 }
 
+// Causal attention of bf16 also keeps f32 states before the segments of each head: six heads can
+// have 22 segments, and 200 rows make 4 of 64. Of one segment nothing is kept.
+TEST(Model, MemoryOnAGpuHoldsStatesOfSegments) {
+  ModelConfig config = SmallConfig();
+  config.width = 16;  // 2 heads of dim 8
+  config.max_length = 200;
+  config.features.omega_type = OmegaType::kBF16;
+  const auto plan = [&](int64_t length, DataType pass_type, bool recompute = false) {
+    return EstimateMemory(config, {.batch = 3,
+                                   .length = length,
+                                   .recompute = recompute,
+                                   .placement = {.device = {.type = DeviceType::kCuda},
+                                                 .pass_type = pass_type}})
+        .attention;
+  };
+  const int64_t log_sums = 3 * 2 * 4 * 200, states = 4 * (3 * 2 * 4) * (8 * (8 + 2) + 1);
+  EXPECT_EQ(plan(200, DataType::kBF16), 2 * (log_sums + states));
+  EXPECT_EQ(plan(200, DataType::kBF16, /*recompute=*/true), log_sums + states);
+  EXPECT_EQ(plan(200, DataType::kF32), 2 * log_sums);
+  EXPECT_EQ(plan(64, DataType::kBF16), 2 * 3 * 2 * 4 * 64);
+  config.kv_heads = 1;
+  EXPECT_EQ(plan(200, DataType::kBF16), 2 * log_sums);
+}
+
 }  // namespace
 }  // namespace favor

@@ -45,6 +45,20 @@ class LinearCache : public Cache {
   AttentionState state_;
 };
 
+// Bytes of the states that a causal call leaves for its gradients.
+int64_t KeptBytes(const CacheShape& shape, int64_t length, const AttentionOptions& options) {
+  const FeatureOptions& features = options.features;
+  const kernels::MapEntry* map = kernels::FindMap(features.map);
+  const bool keeps = shape.device.type == DeviceType::kCuda && shape.type == DataType::kBF16 &&
+                     shape.heads == shape.kv_heads && options.renormalize && !options.center_keys &&
+                     features.omega_type == OmegaType::kBF16 && features.least_denominator == 0 &&
+                     map != nullptr &&
+                     kernels::IsFused(*map, shape.dim, shape.value_dim, features.features);
+  return keeps ? kernels::KeptStates::Bytes(shape.batch * shape.heads, length, features.features,
+                                            shape.value_dim, shape.forgets)
+               : 0;
+}
+
 class Linear : public Kind {
  public:
   std::string_view name() const override { return "linear"; }
@@ -62,12 +76,13 @@ class Linear : public Kind {
 
   void Forward(const Call& call, const ForwardTo& to, const Context& context) const override {
     if (call.compat != Compat::kNone) return AttendCompatibly(call, to.out, to.tally, context);
-    const bool keeps_states = to.trace != nullptr && !call.problem.causal;
-    auto trace = std::make_unique<LinearTrace>(
-        call, keeps_states, context, to.trace == nullptr ? nullptr : std::move(to.trace->own));
+    auto trace =
+        std::make_unique<LinearTrace>(call, /*keeps_states=*/to.trace != nullptr, context,
+                                      to.trace == nullptr ? nullptr : std::move(to.trace->own));
     kernels::LinearArguments arguments{.call = to.Arguments(call.problem),
                                        .heads = trace->Heads(call.problem),
-                                       .states = trace->states()};
+                                       .states = trace->states(),
+                                       .kept = trace->kept()};
     arguments.call.checks_inputs = true;
     kernels::LinearAttention(arguments, context);
     if (to.trace != nullptr) to.trace->own = std::move(trace);
@@ -78,12 +93,14 @@ class Linear : public Kind {
     kernels::LinearAttentionBackward({.call = to.Gradients(call.problem),
                                       .heads = trace.Heads(call.problem),
                                       .states = trace.states(),
+                                      .kept = trace.kept(),
                                       .own_mean = call.center_keys && call.key_mean == nullptr},
                                      context);
   }
 
-  int64_t TraceBytes(const CacheShape& shape, const AttentionOptions& options) const override {
-    if (options.causal) return 0;
+  int64_t TraceBytes(const CacheShape& shape, int64_t length,
+                     const AttentionOptions& options) const override {
+    if (options.causal) return KeptBytes(shape, length, options);
     const int64_t width = features::WidthOf(options.features, shape.dim);
     return shape.batch * shape.heads * kernels::PrefixState::Bytes(width, shape.value_dim);
   }

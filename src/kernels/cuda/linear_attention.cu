@@ -31,6 +31,17 @@ void CheckInputsIfFlagged(const LinearArguments& a, const fused::Flags& flags,
                   flags.count(), context);
 }
 
+// Memory for states that gradients will read.
+SegmentStates Keep(KeptStates& kept, const Call& call, const Cut& cut, const Context& context) {
+  const int64_t count = call.groups * cut.segments, width = call.map.width;
+  const Shape floats{StateFloats(count, width, call.value_dim)};
+  if (kept.memory.empty() || kept.memory.shape() != floats ||
+      kept.memory.device() != context.device())
+    kept.memory = Tensor(floats, DataType::kF32, context.device());
+  kept.cut = cut;
+  return StatesIn(kept.memory.Data<float>(), count, width, call.value_dim);
+}
+
 // Causal calls with states and few rows go token by token through the states themselves.
 void Causal(const LinearArguments& a, const Call& call, const Context& context) {
   const GroupStates own = general::PointersOf(a.states);
@@ -41,35 +52,42 @@ void Causal(const LinearArguments& a, const Call& call, const Context& context) 
   const bool is_fused = a.states.empty() && fused::Takes(call, a.heads.features, context);
   const int64_t decayed = a.call.problem.log_decay.empty() ? INT64_MAX : kMostDecayedRows;
   const Cut cut = CutRows(call.groups, call.key_length, call.map.width, call.value_dim,
-                          /*sides=*/1, decayed, is_fused ? fused::kMostSegments : kMostSegments);
-  const SegmentStateScratch memory(context, call.groups, cut, call.map.width, call.value_dim);
+                          /*sides=*/1, decayed, is_fused ? kMostFusedSegments : kMostSegments);
+  // Gradients of heads that share keys take turns, with other segments.
+  const bool keeps = a.kept != nullptr && is_fused && call.sharing == 1 && cut.segments > 1;
+  std::optional<SegmentStateScratch> scratch;
+  if (a.kept != nullptr && !keeps) *a.kept = {};
+  const SegmentStates states =
+      keeps ? Keep(*a.kept, call, cut, context)
+            : scratch.emplace(context, call.groups, cut, call.map.width, call.value_dim).states();
   std::optional<fused::Flags> flags;
   std::optional<fused::Decay> decay;
   fused::Call fast;
   if (is_fused) {
     flags.emplace(context, call.groups * cut.segments);
-    fast = fused::CallOf(call, cut, /*state_stride=*/0, memory.states(), flags->data());
+    fast = fused::CallOf(call, cut, /*state_stride=*/0, states, flags->data());
     if (call.log_decay.data != nullptr)
-      fast.decay = decay.emplace(context, call, cut, memory.states()).data();
-    fused::KeyStates(fast, StreamOf(context));
+      fast.decay = decay.emplace(context, call, cut, states).data();
+    // Before the only segment there is nothing: the scan leaves an empty state, whatever it reads.
+    if (cut.segments > 1) fused::KeyStates(fast, StreamOf(context));
   } else {
     CheckInputs(a, context);
-    general::SegmentStatesOf(call, Side::kKeys, /*causal=*/true, cut, memory.states(), context);
+    general::SegmentStatesOf(call, Side::kKeys, /*causal=*/true, cut, states, context);
   }
-  general::ScanStates(call, Scan::kBefore, cut.segments, memory.states(), own, own, context);
+  general::ScanStates(call, Scan::kBefore, cut.segments, states, own, own, context);
   if (!a.states.empty()) general::CountTokens(call, own.tokens, context);
   if (is_fused) {
     fused::CausalOutput(fast, StreamOf(context));
     CheckInputsIfFlagged(a, *flags, context);
   }
-  general::Output(call, /*causal=*/true, cut, /*state_stride=*/0, memory.states(),
+  general::Output(call, /*causal=*/true, cut, /*state_stride=*/0, states,
                   is_fused ? flags->data() : nullptr, context);
 }
 
 void Bidirectional(const LinearArguments& a, const Call& call, const Context& context) {
   const GroupStates own = general::PointersOf(a.states);
   const bool is_fused = fused::Takes(call, a.heads.features, context);
-  const int64_t most = is_fused ? fused::kMostSegments : kMostSegments;
+  const int64_t most = is_fused ? kMostFusedSegments : kMostSegments;
   const auto cut = [&](int64_t length) {
     return CutRows(call.groups, length, call.map.width, call.value_dim, /*sides=*/1,
                    /*most_rows=*/INT64_MAX, most);

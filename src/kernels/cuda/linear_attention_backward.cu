@@ -23,6 +23,16 @@ struct Lost {
   fused::Flags queries, keys;
 };
 
+// Whether the forward call left the states of the keys before these segments.
+bool HasKept(const LinearGradients& a, const Cut& cut) {
+  return a.kept != nullptr && a.kept->cut.segments == cut.segments && a.kept->cut.rows == cut.rows;
+}
+SegmentStates KeptOf(const KeptStates& kept, const Call& call) {
+  // Kernels that read states and those that write them take the same pointers.
+  auto* memory = const_cast<float*>(kept.memory.Data<float>());
+  return StatesIn(memory, call.groups * kept.cut.segments, call.map.width, call.value_dim);
+}
+
 // A state of each side for every segment: of the keys before it and of the queries behind it.
 void Causal(const LinearGradients& a, const Call& call, const Context& context) {
   const bool forgets = !a.call.grad_log_decay.empty();
@@ -30,11 +40,14 @@ void Causal(const LinearGradients& a, const Call& call, const Context& context) 
   const int64_t length = call.query_length, width = call.map.width;
   const Cut cut = CutRows(call.groups, length, width, call.value_dim, /*sides=*/2,
                           call.log_decay.data == nullptr ? INT64_MAX : kMostDecayedRows,
-                          is_fused ? fused::kMostSegments : kMostSegments);
-  const SegmentStateScratch key_memory(context, call.groups, cut, width, call.value_dim),
-      query_memory(context, call.groups, cut, width, call.value_dim);
-  const SegmentStates keys = key_memory.states();
-  SegmentStates queries = query_memory.states();
+                          is_fused ? kMostFusedSegments : kMostSegments);
+  const bool has_kept = is_fused && HasKept(a, cut);
+  const SegmentStateScratch query_memory(context, call.groups, cut, width, call.value_dim);
+  const SegmentStates queries = query_memory.states();
+  std::optional<SegmentStateScratch> key_memory;
+  SegmentStates keys =
+      has_kept ? KeptOf(*a.kept, call)
+               : key_memory.emplace(context, call.groups, cut, width, call.value_dim).states();
   // Gradients of numbers added to all exponents of a row.
   const DeviceScratch<float> of_rows(context, forgets ? 2 * call.groups * length : 1);
   float* of_queries = forgets ? of_rows.data() : nullptr;
@@ -48,9 +61,9 @@ void Causal(const LinearGradients& a, const Call& call, const Context& context) 
     of_queries_fused = fused::CallOf(call, cut, /*state_stride=*/0, keys, lost->queries.data());
     of_keys_fused = fused::CallOf(call, cut, /*state_stride=*/0, queries, lost->keys.data());
     if (call.log_decay.data != nullptr) {
-      const float* sums = decay.emplace(context, call, cut, keys).data();
+      const float* sums = decay.emplace(context, call, cut, queries).data();
       of_queries_fused.decay = of_keys_fused.decay = sums;
-      queries.log_decay = keys.log_decay;
+      keys.log_decay = queries.log_decay;
     }
     if (forgets) {
       // Weights of normalised rows add up to 1: a number added to all exponents changes nothing.
@@ -60,13 +73,16 @@ void Causal(const LinearGradients& a, const Call& call, const Context& context) 
           cudaMemsetAsync(of_queries, 0, static_cast<size_t>(call.groups * length) * sizeof(float),
                           StreamOf(context)));
     }
-    fused::KeyStates(of_queries_fused, StreamOf(context));
-    fused::AdjointStates(of_keys_fused, StreamOf(context));
+    // With one segment the scans leave empty states, whatever they read.
+    if (cut.segments > 1) {
+      if (!has_kept) fused::KeyStates(of_queries_fused, StreamOf(context));
+      fused::AdjointStates(of_keys_fused, StreamOf(context));
+    }
   } else {
     general::SegmentStatesOf(call, Side::kKeys, /*causal=*/true, cut, keys, context);
     general::SegmentStatesOf(call, Side::kQueries, /*causal=*/true, cut, queries, context);
   }
-  general::ScanStates(call, Scan::kBefore, cut.segments, keys, {}, {}, context);
+  if (!has_kept) general::ScanStates(call, Scan::kBefore, cut.segments, keys, {}, {}, context);
   general::ScanStates(call, Scan::kBehind, cut.segments, queries, {}, {}, context);
   if (is_fused) {
     fused::CausalQueryGradients(of_queries_fused, StreamOf(context));
@@ -83,7 +99,7 @@ void Causal(const LinearGradients& a, const Call& call, const Context& context) 
 void Bidirectional(const LinearGradients& a, const Call& call, const Context& context) {
   const int64_t width = call.map.width;
   const bool is_fused = fused::Takes(call, a.heads.features, context);
-  const int64_t most = is_fused ? fused::kMostSegments : kMostSegments;
+  const int64_t most = is_fused ? kMostFusedSegments : kMostSegments;
   const auto cut = [&](int64_t length) {
     return CutRows(call.groups, length, width, call.value_dim, /*sides=*/1,
                    /*most_rows=*/INT64_MAX, most);

@@ -2,30 +2,11 @@
 
 #include <array>
 #include <cmath>
-#include <type_traits>
 
 #include "kernels/cuda/device_features.h"
-#include "maps_includes.h"
 
 namespace favor::kernels::cuda::fused {
 namespace {
-
-enum class Fit : uint8_t { kNone, kExponential, kRelu };
-
-template <class Map>
-constexpr Fit FitOf() {
-  if (std::is_same_v<Map, Relu>) return Fit::kRelu;
-  const bool is_linear =
-      std::is_base_of_v<LinearExponentMap, Map> && !kIsMasked<Map> && Map::kTraits.info.parts == 1;
-  return is_linear ? Fit::kExponential : Fit::kNone;
-}
-
-// In the order of MapEntry::index.
-constexpr Fit kFits[] = {
-#define FAVOR_ENTRY(Map) FitOf<Map>(),
-#include "maps.inc"
-#undef FAVOR_ENTRY
-};
 
 bool DeviceFits(int device) {
   constexpr int kMostDevices = 64;
@@ -68,14 +49,11 @@ bool TakesArrays(const general::Call& a) {
 }  // namespace
 
 bool Takes(const general::Call& a, const FeatureConstants& constants, const Context& context) {
-  const auto up_to = [&](int columns, int features) {
-    return a.dim <= columns && a.value_dim <= columns && a.map.features <= features;
-  };
-  return kFits[a.map.map] != Fit::kNone && constants.OnGpu(context).omega_is_bf16 &&
-         (up_to(64, 256) || up_to(128, 128)) && a.dim % kPiece == 0 && a.value_dim % kPiece == 0 &&
-         a.normalize && a.least_denominator == 0 && a.turns == 1 && !a.add_to_queries &&
-         !a.add_to_keys && a.key_mean.data == nullptr && a.oprf_a.data == nullptr &&
-         a.numerator.data == nullptr && TakesArrays(a) && DeviceFits(context.device().index);
+  return IsFused(constants.map(), a.dim, a.value_dim, a.map.features) &&
+         constants.OnGpu(context).omega_is_bf16 && a.normalize && a.least_denominator == 0 &&
+         a.turns == 1 && !a.add_to_queries && !a.add_to_keys && a.key_mean.data == nullptr &&
+         a.oprf_a.data == nullptr && a.numerator.data == nullptr && TakesArrays(a) &&
+         DeviceFits(context.device().index);
 }
 
 Call CallOf(const general::Call& a, const Cut& cut, int64_t state_stride,
@@ -106,7 +84,7 @@ Call CallOf(const general::Call& a, const Cut& cut, int64_t state_stride,
       .argument_scale = a.map.argument_scale,
       .log_normalizer = a.map.log_normalizer,
       .entries = static_cast<int>(a.map.entries),
-      .function = kFits[a.map.map] == Fit::kRelu ? Function::kRelu : Function::kExponential,
+      .function = a.map.is_flat ? Function::kRelu : Function::kExponential,
       .norm_slope = static_cast<float>(a.map.norm_slope),
       .sqrt_scale = static_cast<float>(a.sqrt_scale),
       .epsilon = a.map.epsilon,

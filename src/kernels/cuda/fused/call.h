@@ -7,9 +7,6 @@
 
 namespace favor::kernels::cuda::fused {
 
-// A thread block each, and one block on each multiprocessor of a large GPU.
-constexpr int64_t kMostSegments = 132;
-
 // ω must be representable in bf16 (FeatureOptions::omega_type): it is then used as it is.
 bool Takes(const general::Call& a, const FeatureConstants& constants, const Context& context);
 

@@ -8,6 +8,9 @@ namespace {
 
 constexpr char kName[] = "linear attention";
 
+// Few blocks, and little work that waits long for memory: as many threads as a block can have.
+constexpr int kThreads = 1024, kWarpsOfBlock = kThreads / kLanes;
+
 struct DecayArguments {
   Cut cut;
   SegmentStates keys, queries;
@@ -17,7 +20,7 @@ struct DecayArguments {
 // The sum of `value` over the threads of the block before this one, in order; `total` becomes that
 // of all.
 __device__ double SumBefore(double value, double& total) {
-  __shared__ double sums[kWarps];
+  __shared__ double sums[kWarpsOfBlock];
   const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
   double inclusive = value;
   for (int distance = 1; distance < kLanes; distance *= 2) {
@@ -29,7 +32,7 @@ __device__ double SumBefore(double value, double& total) {
   __syncthreads();
   double before = 0;
   total = 0;
-  for (int i = 0; i < kWarps; ++i) {
+  for (int i = 0; i < kWarpsOfBlock; ++i) {
     if (i == warp) before = total;
     total += sums[i];
   }
@@ -42,21 +45,22 @@ __device__ double Between(const Call& a, const SegmentStates& keys, int64_t of_k
                           const SegmentStates& queries, int64_t of_queries) {
   const int width = a.map.width, dv = a.value_dim, lane = threadIdx.x % kLanes;
   double sum = 0;
-  for (int r = threadIdx.x / kLanes; r < width; r += kWarps) {
+#pragma unroll 4
+  for (int r = threadIdx.x / kLanes; r < width; r += kWarpsOfBlock) {
     const int64_t key = of_keys * width + r, query = of_queries * width + r;
     const double c = double{keys.c[key]} + queries.c[query];
-    if (!(c > -INFINITY)) continue;
+    // Nothing here waits for c.
     double products = lane == 0 ? double{keys.z[key]} * queries.z[query] : 0.0;
     for (int v = lane; v < dv; v += kLanes)
       products += double{keys.s[key * dv + v]} * queries.s[query * dv + v];
-    sum += exp(c) * products;
+    sum += c > -INFINITY ? exp(c) * products : 0.0;
   }
   double total;
   SumBefore(sum, total);
   return total;
 }
 
-__global__ void __launch_bounds__(kBlockThreads)
+__global__ void __launch_bounds__(kThreads)
     DecayKernel(const __grid_constant__ Call a, const __grid_constant__ DecayArguments arguments) {
   const Cut& cut = arguments.cut;
   const int64_t item = blockIdx.x, index = item / cut.segments, segment = item % cut.segments;
@@ -65,7 +69,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   double gradient =
       segment == 0 ? 0 : Between(a, arguments.keys, item, arguments.queries, item - 1);
   int unusable = 0;
-  for (int64_t first = begin; first < end; first += kBlockThreads) {
+  for (int64_t first = begin; first < end; first += kThreads) {
     const int64_t row = first + threadIdx.x, at = index * a.key_length + row;
     const double change =
         row < end ? double{arguments.of_keys[at]} - arguments.of_queries[at] : 0.0;
@@ -86,7 +90,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 void DecayGradients(const Call& a, const Cut& cut, const SegmentStates& keys,
                     const SegmentStates& queries, const float* of_queries, const float* of_keys,
                     const Context& context) {
-  DecayKernel<<<static_cast<unsigned>(a.groups * cut.segments), kBlockThreads, 0,
+  DecayKernel<<<static_cast<unsigned>(a.groups * cut.segments), kThreads, 0,
                 static_cast<cudaStream_t>(UseStream(context))>>>(
       a,
       {.cut = cut, .keys = keys, .queries = queries, .of_queries = of_queries, .of_keys = of_keys});
