@@ -100,7 +100,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--with", default="", dest="others", metavar="OPTIONS")
     a = parser.parse_args()
-    runs = Runs(str(pathlib.Path(a.favor).resolve()), pathlib.Path(a.folder), f"--device {a.device}")
+    runs = Runs(str(pathlib.Path(a.favor).resolve()), pathlib.Path(a.folder),
+                f"--device {a.device}{'' if a.device == 'cpu' else ' --precision bf16'}")
     groups, kinds = a.only.split(","), a.kinds.split(",")
     measured = do_all(a.jobs, {(name, kind, seed): functools.partial(measure, runs, name, kind, seed, a.others, a.jobs == 1)
                                for seed in range(1, a.seeds + 1) for name in groups for kind in kinds}, a.minutes, say=headline)

@@ -68,7 +68,7 @@ void Causal(const LinearArguments& a, const Call& call, const Context& context) 
     fast = fused::CallOf(call, cut, /*state_stride=*/0, states, flags->data());
     if (call.log_decay.data != nullptr)
       fast.decay = decay.emplace(context, call, cut, states).data();
-    // Before the only segment there is nothing: the scan leaves an empty state, whatever it reads.
+    // Before the only segment there is nothing: the scan reads no state and leaves an empty one.
     if (cut.segments > 1) fused::KeyStates(fast, StreamOf(context));
   } else {
     CheckInputs(a, context);

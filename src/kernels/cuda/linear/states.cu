@@ -127,15 +127,23 @@ struct ScanArguments {
   int64_t segments;
   SegmentStates states;
   GroupStates begin, end;
+
+  // Whether the n-th state is read. Nothing comes behind the last one, which need not be there
+  // then.
+  __device__ bool Reads(int64_t n) const {
+    return n + 1 < segments || scan == Scan::kTotal || end.c != nullptr;
+  }
 };
 
-// Finds the factors of `count` segments in order; item(n) is where the n-th is.
+// Finds the factors of `count` segments in order, the first of which is the `first`; item(n) is
+// where the n-th of them is.
 template <class Item>
-__device__ void FindFactors(const ScanArguments& scan, int width, int r, int count, double c,
-                            const Item& item, ScanShared& shared) {
+__device__ void FindFactors(const ScanArguments& scan, int width, int r, int64_t first, int count,
+                            double c, const Item& item, ScanShared& shared) {
   for (int n = threadIdx.x; n < count; n += blockDim.x) {
-    shared.largest[n] = scan.states.c[item(n) * width + r];
-    shared.decay[n] = scan.states.log_decay[item(n)];
+    const bool is_read = scan.Reads(first + n);
+    shared.largest[n] = is_read ? scan.states.c[item(n) * width + r] : -INFINITY;
+    shared.decay[n] = is_read ? scan.states.log_decay[item(n)] : 0;
   }
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -181,12 +189,15 @@ __global__ void ScanKernel(const __grid_constant__ Call a,
           scan.scan == Scan::kBehind ? scan.segments - 1 - first - n : first + n;
       return index * scan.segments + segment;
     };
-    FindFactors(scan, width, r, count, c, item, shared);
+    FindFactors(scan, width, r, first, count, c, item, shared);
     constexpr int kAhead = 8;
     for (int n = 0; n < count; n += kAhead) {
       float own[kAhead];
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) own[i] = works && n + i < count ? *at(item(n + i)) : 0.0f;
+      for (int i = 0; i < kAhead; ++i) {
+        const bool is_read = works && n + i < count && scan.Reads(first + n + i);
+        own[i] = is_read ? *at(item(n + i)) : 0.0f;
+      }
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
         if (n + i >= count) break;
