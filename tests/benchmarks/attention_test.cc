@@ -220,18 +220,22 @@ TEST(Bench, TablesSayTimesInTheirUnits) {
             (std::vector<std::string>{"100", "exact", "500.000", "600", "6.0", "—", "—", ""}));
 }
 
-// 4 ms per token; 3 MB of weights and 1 MB of state are copied in 1 ms.
+// 4 ms per step; 3 MB of weights and 1 MB of states are copied in 1 ms, which is the floor. Eight
+// sequences have eight tokens per step.
 TEST(GenerateBench, TablesSayTimesInTheirUnits) {
-  const GenerateBench bench{.threads = 1,
-                            .weight_bytes = 3'000'000,
-                            .rows = {{.prefix = 100,
-                                      .read_tokens_per_second = 5000,
-                                      .seconds = 0.004,
-                                      .state_bytes = 1'000'000,
-                                      .copy_seconds = 0.001}}};
-  EXPECT_EQ(bench.ToTable().rows[0],
-            (std::vector<std::string>{"100", "5000", "250.0", "4.000", "1.000", "4.00", "25 %"}));
+  GenerateBench bench{.threads = 1,
+                      .weight_bytes = 3'000'000,
+                      .rows = {{.prefix = 100,
+                                .read_tokens_per_second = 5000,
+                                .seconds = 0.004,
+                                .state_bytes = 1'000'000,
+                                .copy_seconds = 0.001}}};
+  EXPECT_EQ(bench.ToTable().rows[0], (std::vector<std::string>{"100", "5000", "250.0", "4.000",
+                                                               "1.000", "1.000", "4.00", "25 %"}));
   EXPECT_NE(bench.ToTable().caption.find("Weights: 3.0 MB."), std::string::npos);
+  bench.options.batch = 8;
+  EXPECT_EQ(bench.ToTable().rows[0][2], "2000.0");
+  EXPECT_EQ(bench.ToTable().rows[0][3], "4.000");
 }
 
 // What favor bench prints and writes if it was built without oneDNN.
