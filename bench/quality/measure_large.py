@@ -81,7 +81,7 @@ def table(name, figures):
             cells.append(shown(list(values.values()), 3))
             cells.append(shown(differences, 3) if differences and kind != "exact" else "")
             cells.append(f"{mean_and_error([100 * run[evaluation]['accuracy'] for run in runs.values()], 2)} %")
-        alone = [run for run in runs.values() if run["alone"]]
+        alone = [run for run in runs.values() if run.get("alone", True)]
         for field, digits in (("seconds", ".1f"), ("tokens_per_second", ",.0f")) if alone else ():
             cells.append(format(statistics.mean(run[field] for run in alone), digits))
         parameters = next(iter(runs.values()))["parameters"]

@@ -117,7 +117,7 @@ Generated Generate(Decoder& decoder, const Vocabulary& vocabulary,
 
 // Draws `samples` samples at a time that continue one prefix, which stays as it is: their numbers
 // are options.sample, options.sample + 1, …, and each has the draws that Generate gives it. On a
-// GPU, and with exact sums in another order, logits differ by rounding from those of a sample
+// GPU, and of more than four samples on a CPU, logits differ by rounding from those of a sample
 // alone. options.each is not called. A sample that has ended is computed until all have.
 std::vector<Generated> GenerateTogether(const Decoder& prefix, const Vocabulary& vocabulary,
                                         int64_t samples, const GenerateOptions& options = {});

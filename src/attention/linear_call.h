@@ -39,9 +39,9 @@ class LinearTrace : public KindTrace {
   bool owns_plan_;                          // drawn by the call
   std::shared_ptr<const Tensor> key_mean_;  // null: keys as they are
   Tensor oprf_a_;
-  kernels::StateTensors states_;  // of all keys; of causal calls those of segments
+  kernels::StateTensors states_;  // of all keys
   bool keeps_segments_ = false;
-  kernels::KeptStates kept_;
+  kernels::KeptStates kept_;  // of causal calls: the states of segments
 };
 
 // Columns of the products with features that a call of these options makes per row: m, or the width

@@ -8,8 +8,8 @@ bool IsFused(const MapEntry& map, int64_t dim, int64_t value_dim, int64_t featur
     return dim <= columns && value_dim <= columns && features <= most_features;
   };
   const FeatureMapInfo& info = map.traits->info;
-  return (info.name == "relu" || (map.linear && !map.masked && info.parts == 1)) &&
-         (up_to(64, 256) || up_to(128, 128)) && dim % kPiece == 0 && value_dim % kPiece == 0;
+  return (info.name == "relu" || map.linear) && (up_to(64, 256) || up_to(128, 128)) &&
+         dim % kPiece == 0 && value_dim % kPiece == 0;
 }
 
 int64_t KeptStates::Bytes(int64_t groups, int64_t length, int64_t width, int64_t value_dim,

@@ -235,7 +235,10 @@ void Decoder::Load(const std::string& path) {
     if (!std::ranges::all_of(logits, [](float x) { return std::isfinite(x); }))
       fail("has logits that are not finite");
   }
+  // A table of angles for the prefix that was there may be short: in the middle of the new one it
+  // would be exchanged for another, while a record still reads it.
   impl_->step.Drop();
+  impl_->buffers = impl_->network.MakeBuffers();
   impl_->cache = std::move(cache);
   impl_->logits = std::move(logits);
 }

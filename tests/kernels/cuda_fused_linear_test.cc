@@ -139,6 +139,9 @@ TEST_F(CudaLinear, GradientsOfKeptStatesHaveTheSameBits) {
                                                      c.value_dim, decay > 0);
           EXPECT_EQ(call.kept().memory.Bytes(), planned);
           EXPECT_EQ(planned > 0, heads == 2 && batch < 70);
+          if (planned == 0 || c.deviation > 1) continue;
+          c.loses = true;  // gradients that do not read them would be the same
+          EXPECT_GT(RelativeError(OnGpu(c, arrays).grad_q, want.grad_q), 1e-3);
         }
       }
     }

@@ -43,6 +43,7 @@ struct Case {
   DataType type = DataType::kF32;
   bool fused = false;    // ω in bf16, which the fused kernels take
   bool keeps = false;    // gradients read the states that the forward call left
+  bool loses = false;    // what it left is zeros when they read it
   bool settled = false;  // most rows give all their weight to one key
 
   std::string Name() const {
@@ -182,6 +183,7 @@ class Call {
          .states = case_.causal ? kernels::PrefixStates{} : states.views(),
          .kept = case_.keeps ? &kept_ : nullptr},
         context_);
+    if (case_.loses) kept_.memory = Tensor(kept_.memory.shape(), DataType::kF32, context_.device());
     Results results = Backward(out, log_sum, states);
     context_.Wait();
     results.out = InDouble(out);

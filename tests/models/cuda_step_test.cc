@@ -140,6 +140,26 @@ TEST_F(CudaStep, LoadedPrefixesAreReadWhereTheyAre) {
   }
 }
 
+// What passes over a longer prefix have left is too short for what follows a shorter one.
+TEST_F(CudaStep, ShorterPrefixesAreLoadedAfterAPiece) {
+  const std::vector<int32_t> tokens = Tokens(40, 23);
+  const auto first = std::span(tokens).first(3), rest = std::span(tokens).subspan(3);
+  for (const ModelConfig& config : Configs()) {
+    SCOPED_TRACE(NameOf(config));
+    const Model model(config, 3, {kGpu, DataType::kF32});
+    Decoder b(model, *direct_);
+    Read(b, first, 3);
+    b.Save(dir_ / "short");
+    for (const size_t piece : {size_t{9}, size_t{6}, size_t{30}}) {
+      Decoder other(model, *recorded_);
+      Read(other, std::span(tokens).first(piece), piece);
+      other.Load(dir_ / "short");
+      b.Load(dir_ / "short");
+      ReadAndCompare(other, b, rest);
+    }
+  }
+}
+
 TEST_F(CudaStep, ClonesRecordTheirOwn) {
   const std::vector<int32_t> tokens = Tokens(30, 23);
   for (const ModelConfig& config : Configs()) {

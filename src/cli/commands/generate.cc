@@ -33,6 +33,7 @@ struct Arguments {
 };
 
 constexpr int64_t kUsualTokens = 256, kUsualBatchOnGpu = 64;
+constexpr int64_t kMostBytesTogether = int64_t{4} << 30;  // unless --batch is given
 
 std::string PromptText(const Arguments& a, const Vocabulary& vocabulary) {
   if (a.prompt_file.empty()) return a.prompt.value_or("");
@@ -127,9 +128,11 @@ int64_t TokensOfPicture(const Arguments& a, const PictureFiles& pictures, size_t
   return left;
 }
 
-// Samples that are drawn at a time.
-int64_t TogetherOf(const Arguments& a, const Context& context) {
-  const int64_t usual = context.device().type == DeviceType::kCuda ? kUsualBatchOnGpu : 1;
+// Samples that are drawn at a time. Each has a copy of what is kept of the prefix.
+int64_t TogetherOf(const Arguments& a, const Decoder& prefix) {
+  const bool on_gpu = prefix.context().device().type == DeviceType::kCuda;
+  const int64_t affordable = kMostBytesTogether / std::max<int64_t>(1, prefix.StateBytes());
+  const int64_t usual = on_gpu ? std::clamp<int64_t>(affordable, 1, kUsualBatchOnGpu) : 1;
   return std::min(a.samples, a.batch > 0 ? a.batch : usual);
 }
 
@@ -175,7 +178,7 @@ void Run(const Arguments& a) {
   GenerateOptions options{.sampling = a.sampling, .tokens = most};
   options.sampling.seed = context.seed();
   options.sampling.never = run.unseen;
-  const int64_t together = TogetherOf(a, context);
+  const int64_t together = TogetherOf(a, decoder);
   std::vector<Generated> ready;  // the samples from `number` on, if several are drawn together
   for (int64_t number = 0; number < a.samples; ++number) {
     options.sample = static_cast<uint64_t>(number);
@@ -259,8 +262,9 @@ void Declare(Options& options, Arguments& a) {
   options
       .Integer("--batch", {1, 4096}, a.batch,
                "Samples that are drawn at a time: each pass reads the weights once for all of them")
-      .Default(
-          fmt::format("1, so that text appears as it is drawn; on a GPU {}", kUsualBatchOnGpu));
+      .Default(fmt::format(
+          "1, so that text appears as it is drawn; on a GPU {}, or as many as keep {} GB",
+          kUsualBatchOnGpu, kMostBytesTogether >> 30));
   options.Number("--temperature", a.sampling.temperature,
                  "Logits are divided by it; 0: always the likeliest token");
   options.Integer("--top-k", {0, 1 << 30}, a.sampling.top_k, "Only the k likeliest tokens; 0: all");

@@ -1,6 +1,6 @@
 // The side of tokens: a warpgroup with 64 queries, or 64 keys, as rows reads a state, 64 features
 // at a time. In a causal pass it also meets the tokens of its own chunk, whose features the side of
-// states (causal.cuh) leaves in shared memory.
+// states (state_side.cuh) leaves in shared memory.
 #ifndef FAVOR_KERNELS_CUDA_FUSED_TOKENS_CUH_
 #define FAVOR_KERNELS_CUDA_FUSED_TOKENS_CUH_
 

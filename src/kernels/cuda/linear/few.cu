@@ -1,7 +1,9 @@
 // A few rows that join or read states in double as they are, as in decoding: one launch, which
 // reads and writes each state once. The features of a head are shared by the blocks of a cluster;
 // the first one adds up what they read, in order.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/cuda/linear/few_checks.cuh"
 #include "kernels/cuda/linear/few_rows.cuh"
@@ -303,7 +305,8 @@ bool CheckWithin(const AttentionProblem& problem, const Call& a, Few& few) {
     return false;
   few.checked_lanes = lanes;
   few.has_vectors = HasVectors(problem.q) && HasVectors(problem.k) && HasVectors(problem.v);
-  few.largest = static_cast<float>(LargestElement(problem));
+  few.largest = static_cast<float>(
+      std::min(LargestElement(problem), double{std::numeric_limits<float>::max()}));
   return true;
 }
 

@@ -1,6 +1,6 @@
 // Checks of the inputs of a few rows (attention_checks.h) by every block of a launch for itself, so
-// that a call of a token needs no other launch: all find the same, and states change in all heads
-// or in none.
+// that a call of a token needs no other launch: all find the same, and inputs change the states of
+// all heads or of none.
 #ifndef FAVOR_KERNELS_CUDA_LINEAR_FEW_CHECKS_CUH_
 #define FAVOR_KERNELS_CUDA_LINEAR_FEW_CHECKS_CUH_
 
