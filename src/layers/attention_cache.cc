@@ -72,22 +72,27 @@ std::vector<NamedColumns> TailParts(const AttentionShape& shape) {
 
 }  // namespace
 
+attention::CacheShape CacheShapeOf(const HeadGroup& group, int64_t batch, DataType type,
+                                   const Device& device) {
+  return {.batch = batch,
+          .heads = group.heads,
+          .kv_heads = group.kv_heads,
+          .dim = group.SeenDim(),
+          .value_dim = group.value_dim,
+          .forgets = group.Forgets(),
+          .type = type,
+          .device = device};
+}
+
 AttentionCache::AttentionCache(const AttentionShape& shape, DataType type, const Device& device)
     : tail_(std::max<int64_t>(0, shape.convolution - 1), TailParts(shape), type, device) {
   for (const HeadGroup& group : shape.groups) {
-    parts_.push_back({.group = group,
-                      .cache = attention::FindKind(group.options.attention)
-                                   .MakeCache({.batch = 1,
-                                               .heads = group.heads,
-                                               .kv_heads = group.kv_heads,
-                                               .dim = group.SeenDim(),
-                                               .value_dim = group.value_dim,
-                                               .forgets = group.Forgets(),
-                                               .type = type,
-                                               .device = device},
-                                              group.options),
-                      .prefix = shape.groups.size() == 1 ? std::string(".")
-                                                         : fmt::format(".{}.", parts_.size())});
+    parts_.push_back(
+        {.group = group,
+         .cache = attention::FindKind(group.options.attention)
+                      .MakeCache(CacheShapeOf(group, /*batch=*/1, type, device), group.options),
+         .prefix =
+             shape.groups.size() == 1 ? std::string(".") : fmt::format(".{}.", parts_.size())});
   }
 }
 

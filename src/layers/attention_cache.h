@@ -51,6 +51,10 @@ class Tail {
   Tensor memory_;     // [sequences, most, columns]
 };
 
+// What a group of heads tells its kind of attention.
+attention::CacheShape CacheShapeOf(const HeadGroup& group, int64_t batch, DataType type,
+                                   const Device& device);
+
 class AttentionCache {
  public:
   // The groups have options of causal attention, with a plan for kinds that take one. Rows will be

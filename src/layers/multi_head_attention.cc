@@ -123,14 +123,7 @@ int64_t MultiHeadAttention::TraceBytes(int64_t batch, int64_t length, DataType t
   const int64_t row = ItemBytes(attention::RowTypeOn(device));
   int64_t bytes = 0;
   for (const HeadGroup& group : shape_.groups) {
-    const attention::CacheShape shape{.batch = batch,
-                                      .heads = group.heads,
-                                      .kv_heads = group.kv_heads,
-                                      .dim = group.SeenDim(),
-                                      .value_dim = group.value_dim,
-                                      .forgets = group.Forgets(),
-                                      .type = type,
-                                      .device = device};
+    const attention::CacheShape shape = CacheShapeOf(group, batch, type, device);
     bytes += batch * group.heads * length * row +
              attention::FindKind(group.options.attention).TraceBytes(shape, length, group.options);
   }

@@ -128,6 +128,22 @@ inline double RelativeError(const Tensor& a, const Tensor& b, const Tensor& scal
   return size == 0 ? std::sqrt(difference) : std::sqrt(difference / size);
 }
 
+// Rows [begin, end) of all arrays of queries or keys.
+inline ConstView RowsOf(const ConstView& array, int64_t begin, int64_t end) {
+  return array.empty() ? array : array.Range(2, begin, end - begin);
+}
+
+inline AttentionProblem PartOf(const AttentionProblem& problem, int64_t begin, int64_t end) {
+  AttentionProblem part = problem;
+  part.q = RowsOf(problem.q, begin, end);
+  part.k = RowsOf(problem.k, begin, end);
+  part.v = RowsOf(problem.v, begin, end);
+  part.mask = RowsOf(problem.mask, begin, end);
+  part.log_decay = RowsOf(problem.log_decay, begin, end);
+  part.query_length = part.key_length = end - begin;
+  return part;
+}
+
 // One call on a device: on the CPU in double, which runs the reference.
 class Call {
  public:

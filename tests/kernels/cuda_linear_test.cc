@@ -213,22 +213,6 @@ TEST_F(CudaLinear, GivesTheSameBitsFromRunToRun) {
   }
 }
 
-// Rows [begin, end) of all arrays of queries or keys.
-ConstView RowsOf(const ConstView& array, int64_t begin, int64_t end) {
-  return array.empty() ? array : array.Range(2, begin, end - begin);
-}
-
-AttentionProblem PartOf(const AttentionProblem& problem, int64_t begin, int64_t end) {
-  AttentionProblem part = problem;
-  part.q = RowsOf(problem.q, begin, end);
-  part.k = RowsOf(problem.k, begin, end);
-  part.v = RowsOf(problem.v, begin, end);
-  part.mask = RowsOf(problem.mask, begin, end);
-  part.log_decay = RowsOf(problem.log_decay, begin, end);
-  part.query_length = part.key_length = end - begin;
-  return part;
-}
-
 // Keys that join piece by piece, queries that read, and calls that continue: as the reference does
 // in one call.
 TEST_F(CudaLinear, StatesContinue) {

@@ -61,6 +61,9 @@ std::vector<Sizes> AllSizes() {
   for (const int64_t width : {1, 7, 64, 130, 512, 1000, 4096, 5000}) {
     for (const int64_t rows : {1, 3, 257, 4099}) sizes.push_back({rows, width});
   }
+  // More rows than groups of threads that run at the same time: those take several.
+  sizes.push_back({20000, 64});
+  sizes.push_back({9000, 512});
   // Rows wider than their threads can hold in registers.
   sizes.push_back({3, 10000});
   sizes.push_back({700, 8195});

@@ -26,7 +26,8 @@ void AddConvolution(std::vector<OperationCase>& cases, Rows lie) {
                                {2, 5, 8, 7, 3, false},
                                {3, 210, 33, 4, 0, true},
                                {2, 300, 70, 4, 2, false},
-                               {2, 40, 64, 4, 0, true}}) {
+                               {2, 40, 64, 4, 0, true},
+                               {2, 45, 64, 4, 0, false}}) {
     const int64_t batch = one.batch, length = one.length, columns = one.columns, taps = one.taps,
                   ahead = one.ahead;
     const bool masked = one.masked;

@@ -40,13 +40,7 @@ TEST(Decoder, TokenByTokenEqualsTheParallelPass) {
     for (const Positions positions :
          {Positions::kLearned, Positions::kSinusoidal, Positions::kRotary}) {
       for (const int64_t taps : {0, 3}) {
-        ModelConfig config = DecoderConfig();
-        config.attention = attention;
-        if (TakesWindow(attention)) config.kind_options = {{"window", 5}};
-        config.positions = positions;
-        config.max_length = 40;
-        config.convolution = taps;
-        config.kv_heads = taps == 0 ? 0 : 2;
+        ModelConfig config = DecoderConfig(attention, positions, taps);
         config.norm = taps == 0 ? Norm::kPre : Norm::kPost;
         ExpectSameAsParallel(config, 40, 1,
                              fmt::format("{} {}{}", attention, Name(positions), taps));

@@ -66,13 +66,7 @@ TEST(Fork, SequencesGiveWhatTheyGiveAlone) {
          {Positions::kLearned, Positions::kSinusoidal, Positions::kRotary}) {
       for (const int64_t taps : {0, 3}) {
         SCOPED_TRACE(fmt::format("{} {}{}", attention, Name(positions), taps));
-        ModelConfig config = DecoderConfig();
-        config.attention = attention;
-        if (TakesWindow(attention)) config.kind_options = {{"window", 5}};
-        config.positions = positions;
-        config.max_length = 40;
-        config.convolution = taps;
-        config.kv_heads = taps == 0 ? 0 : 2;
+        ModelConfig config = DecoderConfig(attention, positions, taps);
         if (taps > 0 && std::string(attention) == "linear") config.decay = Decay::kToken;
         for (const int64_t sequences : {kFew, kMany})
           ExpectSameAsAlone(config, positions == Positions::kRotary ? 2 : 17, sequences);

@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/device.h"
 #include "favor/model.h"
 #include "favor/random.h"
 
@@ -81,6 +85,40 @@ inline std::vector<int32_t> Tokens(int64_t count, int64_t vocab) {
 inline bool TakesWindow(std::string_view attention) {
   return attention == "exact-window" || attention == "window" || attention == "hybrid";
 }
+
+// A decoder with this kind of attention, which remembers up to 40 tokens; with convolutions its
+// heads share keys.
+inline ModelConfig DecoderConfig(const std::string& attention, Positions positions, int64_t taps) {
+  ModelConfig config = DecoderConfig();
+  config.attention = attention;
+  if (TakesWindow(attention)) config.kind_options = {{"window", 5}};
+  config.positions = positions;
+  config.max_length = 40;
+  config.convolution = taps;
+  config.kv_heads = taps == 0 ? 0 : 2;
+  return config;
+}
+
+// A model whose weight of the last layer's values is out of range during the life of this object.
+class SpoiledWeight {
+ public:
+  explicit SpoiledWeight(Model& model) {
+    for (const Model::NamedParameter& parameter : model.Parameters()) {
+      if (parameter.name == "layers.1.attention.value.weight") weight_ = parameter.value;
+    }
+    if (weight_.empty()) throw std::logic_error("the model has no such weight");
+    const float bad = std::numeric_limits<float>::infinity();
+    CopyBytes(&good_, {}, weight_.data(), weight_.device(), sizeof good_);
+    CopyBytes(weight_.data(), weight_.device(), &bad, {}, sizeof bad);
+  }
+  ~SpoiledWeight() { CopyBytes(weight_.data(), weight_.device(), &good_, {}, sizeof good_); }
+  SpoiledWeight(const SpoiledWeight&) = delete;
+  SpoiledWeight& operator=(const SpoiledWeight&) = delete;
+
+ private:
+  View weight_;
+  float good_ = 0;
+};
 
 inline size_t Largest(std::span<const float> logits) {
   return static_cast<size_t>(std::ranges::max_element(logits) - logits.begin());

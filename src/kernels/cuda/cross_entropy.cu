@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/parts/block_sums.cuh"
+#include "kernels/cuda/parts/fast_math.cuh"
 #include "kernels/cuda/parts/launch.cuh"
 #include "kernels/cuda/parts/loss_parts.h"
 #include "kernels/cuda/parts/row_group.cuh"
@@ -36,12 +37,7 @@ struct Scored {
 };
 
 // e^x for x ≤ 0, within four roundings and one for each unit of x.
-__device__ float Exponential(float x) {
-  constexpr float kLog2E = 1.4426950408889634f;
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * kLog2E));
-  return result;
-}
+__device__ float Exponential(float x) { return Exp2(kLog2E * x); }
 
 // Combines a value of every thread of a group, the same way in all of them. `turn` begins at 0 and
 // changes with each call: the memory of one call is free once all threads are in the next but one.

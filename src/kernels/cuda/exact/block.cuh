@@ -7,12 +7,6 @@
 
 namespace favor::kernels::cuda {
 
-__device__ inline float Exp2(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
 // The four lanes that hold a row.
 __device__ inline float SumOfRow(float value) {
   value += __shfl_xor_sync(~0u, value, 1);

@@ -12,10 +12,10 @@
 #include "core/tally.h"
 #include "favor/context.h"
 #include "favor/tensor.h"
+#include "kernels/cuda/parts/fast_math.cuh"
 
 namespace favor::kernels::cuda {
 
-constexpr float kLog2E = 1.44269504088896341f;
 constexpr double kLn2 = 0.69314718055994530942;
 
 // [batch, heads, length, columns] with a contiguous last axis; strides in elements.

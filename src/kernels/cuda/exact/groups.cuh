@@ -5,6 +5,7 @@
 #define FAVOR_KERNELS_CUDA_EXACT_GROUPS_CUH_
 
 #include "kernels/cuda/exact/tiles.cuh"
+#include "kernels/cuda/parts/wgmma_text.h"
 
 namespace favor::kernels::cuda {
 
@@ -40,20 +41,6 @@ __device__ __forceinline__ uint64_t Descriptor(uint32_t address) {
          (uint64_t{1024 >> 4} << 32) | (uint64_t{1} << 62);
 }
 
-#define FAVOR_ACCUMULATORS                                                                      \
-  "+f"(x[0][0]), "+f"(x[0][1]), "+f"(x[0][2]), "+f"(x[0][3]), "+f"(x[1][0]), "+f"(x[1][1]),     \
-      "+f"(x[1][2]), "+f"(x[1][3]), "+f"(x[2][0]), "+f"(x[2][1]), "+f"(x[2][2]), "+f"(x[2][3]), \
-      "+f"(x[3][0]), "+f"(x[3][1]), "+f"(x[3][2]), "+f"(x[3][3]), "+f"(x[4][0]), "+f"(x[4][1]), \
-      "+f"(x[4][2]), "+f"(x[4][3]), "+f"(x[5][0]), "+f"(x[5][1]), "+f"(x[5][2]), "+f"(x[5][3]), \
-      "+f"(x[6][0]), "+f"(x[6][1]), "+f"(x[6][2]), "+f"(x[6][3]), "+f"(x[7][0]), "+f"(x[7][1]), \
-      "+f"(x[7][2]), "+f"(x[7][3])
-#define FAVOR_WGMMA(type, p)                                                                \
-  "{\n.reg .pred p;\nsetp.ne.b32 p, " p                                                     \
-  ", 0;\n"                                                                                  \
-  "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type                               \
-  " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, " \
-  "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-
 // 64 columns of accumulators = or += (if `keep`) 16 columns of the left operand, in registers, by
 // 16 rows of the right one: those of the tile (kPlain 1), or of its transpose (0).
 template <class T, int kPlain>
@@ -62,12 +49,12 @@ __device__ __forceinline__ void GroupMultiply(float (*x)[4], const uint32_t (&a)
   if constexpr (!kHasWarpGroups) {
     return;
   } else if constexpr (std::is_same_v<T, __half>) {
-    asm volatile(FAVOR_WGMMA("f16", "%37") "{%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}\n"
-                 : FAVOR_ACCUMULATORS
+    asm volatile(FAVOR_WGMMA_TEXT("f16", "%37") "{%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}\n"
+                 : FAVOR_WGMMA_SUMS
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep), "n"(kPlain));
   } else {
-    asm volatile(FAVOR_WGMMA("bf16", "%37") "{%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}\n"
-                 : FAVOR_ACCUMULATORS
+    asm volatile(FAVOR_WGMMA_TEXT("bf16", "%37") "{%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}\n"
+                 : FAVOR_WGMMA_SUMS
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep), "n"(kPlain));
   }
 }
@@ -77,17 +64,15 @@ __device__ __forceinline__ void GroupMultiply(float (*x)[4], uint64_t a, uint64_
   if constexpr (!kHasWarpGroups) {
     return;
   } else if constexpr (std::is_same_v<T, __half>) {
-    asm volatile(FAVOR_WGMMA("f16", "%34") "%32, %33, p, 1, 1, 0, 0;\n}\n"
-                 : FAVOR_ACCUMULATORS
+    asm volatile(FAVOR_WGMMA_TEXT("f16", "%34") "%32, %33, p, 1, 1, 0, 0;\n}\n"
+                 : FAVOR_WGMMA_SUMS
                  : "l"(a), "l"(b), "r"(keep));
   } else {
-    asm volatile(FAVOR_WGMMA("bf16", "%34") "%32, %33, p, 1, 1, 0, 0;\n}\n"
-                 : FAVOR_ACCUMULATORS
+    asm volatile(FAVOR_WGMMA_TEXT("bf16", "%34") "%32, %33, p, 1, 1, 0, 0;\n}\n"
+                 : FAVOR_WGMMA_SUMS
                  : "l"(a), "l"(b), "r"(keep));
   }
 }
-#undef FAVOR_WGMMA
-#undef FAVOR_ACCUMULATORS
 
 // kGroups groups of four warps with 64 rows each; a tile is panels of 64 columns. Sums have
 // kSumColumns_ columns: blocks share wider rows.

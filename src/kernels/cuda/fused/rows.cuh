@@ -10,6 +10,7 @@
 
 #include "core/host_device.h"
 #include "kernels/cuda/fused/linear.cuh"
+#include "kernels/cuda/parts/fast_math.cuh"
 #include "kernels/cuda/parts/tensor_tiles.cuh"
 #include "kernels/maps/relu.h"
 
@@ -17,7 +18,7 @@ namespace favor::kernels::cuda::fused {
 
 // Blocks of 64 features, if rows take `tiles` tiles.
 FAVOR_HOST_DEVICE constexpr int MostBlocks(int tiles) { return 4 / tiles; }
-constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
+constexpr float kLn2 = 0.6931471805599453f;
 constexpr float kInfinity = __builtin_huge_valf(), kNan = __builtin_nanf("");
 // A causal row whose denominator is less has lost digits to keys behind it; so has a pair of a
 // query and a key whose exponent, relative to a maximum of the chunk, is more.
@@ -26,20 +27,9 @@ constexpr float kInfinity = __builtin_huge_valf(), kNan = __builtin_nanf("");
 constexpr float kSlack = 8;
 constexpr float kLeastDenominator = 0x1p-60f, kMostExponent = 60;
 
-__device__ __forceinline__ float Exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 __device__ __forceinline__ float Log2(float x) {
   float y;
   asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-__device__ __forceinline__ float Reciprocal(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 

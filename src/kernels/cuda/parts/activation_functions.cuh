@@ -3,22 +3,9 @@
 #define FAVOR_KERNELS_CUDA_PARTS_ACTIVATION_FUNCTIONS_CUH_
 
 #include "favor/activation.h"
+#include "kernels/cuda/parts/fast_math.cuh"
 
 namespace favor::kernels::cuda {
-
-constexpr float kLog2E = 1.44269504f;
-
-// 2^x for x ≤ 0, within two roundings of 1, and 1/x for x ≥ 1: one instruction each.
-__device__ inline float PowerOfTwo(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-__device__ inline float Reciprocal(float x) {
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
 
 // f(x) and f'(x).
 struct Activated {
@@ -35,7 +22,7 @@ struct Relu {
 struct Gelu {
   __device__ static Activated At(float x) {
     constexpr float kP = 0.3275911f * 0.70710678f;
-    const float t = Reciprocal(1 + kP * fabsf(x)), gauss = PowerOfTwo(-0.5f * kLog2E * x * x);
+    const float t = Reciprocal(1 + kP * fabsf(x)), gauss = Exp2(-0.5f * kLog2E * x * x);
     float tail = 0.5f * 1.061405429f;
     tail = tail * t - 0.5f * 1.453152027f;
     tail = tail * t + 0.5f * 1.421413741f;
@@ -54,7 +41,7 @@ struct GeluTanh {
     constexpr float kTwice = 1.5957691f, kCubic = 0.044715f;  // 2·√(2/π)
     const float bounded = fminf(fmaxf(x, -15.0f), 15.0f), square = bounded * bounded;
     const float u = kTwice * bounded * (1 + kCubic * square);
-    const float e = PowerOfTwo(-kLog2E * fabsf(u)), part = Reciprocal(1 + e);
+    const float e = Exp2(-kLog2E * fabsf(u)), part = Reciprocal(1 + e);
     const float step = u < 0 ? e * part : part;
     const float slope = e * part * part * kTwice * (1 + 3 * kCubic * square);
     return {x * step, step + bounded * slope};

@@ -13,6 +13,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/parts/wgmma_text.h"
+
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define FAVOR_WGMMA 1
 #else
@@ -206,36 +208,16 @@ __device__ __forceinline__ uint64_t Descriptor(uint32_t address) {
 template <int kPlain>
 __device__ __forceinline__ void Step(Accumulators& x, const uint32_t (&a)[4], uint64_t b,
                                      int keep) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-      "{%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}\n"
-      : "+f"(x[0][0]), "+f"(x[0][1]), "+f"(x[0][2]), "+f"(x[0][3]), "+f"(x[1][0]), "+f"(x[1][1]),
-        "+f"(x[1][2]), "+f"(x[1][3]), "+f"(x[2][0]), "+f"(x[2][1]), "+f"(x[2][2]), "+f"(x[2][3]),
-        "+f"(x[3][0]), "+f"(x[3][1]), "+f"(x[3][2]), "+f"(x[3][3]), "+f"(x[4][0]), "+f"(x[4][1]),
-        "+f"(x[4][2]), "+f"(x[4][3]), "+f"(x[5][0]), "+f"(x[5][1]), "+f"(x[5][2]), "+f"(x[5][3]),
-        "+f"(x[6][0]), "+f"(x[6][1]), "+f"(x[6][2]), "+f"(x[6][3]), "+f"(x[7][0]), "+f"(x[7][1]),
-        "+f"(x[7][2]), "+f"(x[7][3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep), "n"(kPlain));
+  asm volatile(FAVOR_WGMMA_TEXT("bf16", "%37") "{%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}\n"
+               : FAVOR_WGMMA_SUMS
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep), "n"(kPlain));
 }
 
 template <int kPlain>
 __device__ __forceinline__ void Step(Accumulators& x, uint64_t a, uint64_t b, int keep) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-      "%32, %33, p, 1, 1, 0, %35;\n}\n"
-      : "+f"(x[0][0]), "+f"(x[0][1]), "+f"(x[0][2]), "+f"(x[0][3]), "+f"(x[1][0]), "+f"(x[1][1]),
-        "+f"(x[1][2]), "+f"(x[1][3]), "+f"(x[2][0]), "+f"(x[2][1]), "+f"(x[2][2]), "+f"(x[2][3]),
-        "+f"(x[3][0]), "+f"(x[3][1]), "+f"(x[3][2]), "+f"(x[3][3]), "+f"(x[4][0]), "+f"(x[4][1]),
-        "+f"(x[4][2]), "+f"(x[4][3]), "+f"(x[5][0]), "+f"(x[5][1]), "+f"(x[5][2]), "+f"(x[5][3]),
-        "+f"(x[6][0]), "+f"(x[6][1]), "+f"(x[6][2]), "+f"(x[6][3]), "+f"(x[7][0]), "+f"(x[7][1]),
-        "+f"(x[7][2]), "+f"(x[7][3])
-      : "l"(a), "l"(b), "r"(keep), "n"(kPlain));
+  asm volatile(FAVOR_WGMMA_TEXT("bf16", "%34") "%32, %33, p, 1, 1, 0, %35;\n}\n"
+               : FAVOR_WGMMA_SUMS
+               : "l"(a), "l"(b), "r"(keep), "n"(kPlain));
 }
 
 constexpr uint32_t kRowStep = 32;  // bytes from 16 columns of a row to the next
